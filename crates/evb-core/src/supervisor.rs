@@ -294,7 +294,7 @@ impl SupervisorCore {
                 let taken = self.deciding(now).take_due(now, None);
                 self.drain_if_over(taken, now);
             }
-            Phase::Draining { until } if self.is_over(until, now) => self.give_outstanding_up(now),
+            Phase::Draining { until, .. } if self.is_over(until, now) => self.give_outstanding_up(now),
             Phase::Reporting { until } if self.is_over(until, now) => self.close_ledger(now),
             _ => {}
         }
@@ -306,7 +306,7 @@ impl SupervisorCore {
             Phase::Gathering { .. } if self.plan.hold => None,
             Phase::Gathering { until }
             | Phase::Beginning { until }
-            | Phase::Draining { until }
+            | Phase::Draining { until, .. }
             | Phase::Reporting { until } => self.running(until),
             Phase::Recovering { until } => earlier(self.running(until), self.next_decision()),
             Phase::Running { until } => earlier(until, self.next_decision()),

@@ -175,3 +175,20 @@ fn warnings_are_sentences_with_the_names_of_sources_and_builders() {
     let lanes = lead.text().lines().filter(|line| line.contains("the lane to builder 2")).count();
     assert!(lanes <= 8, "{lanes} lines about one builder:\n{}", lead.text());
 }
+
+#[test]
+fn a_drain_says_for_whom_it_waits_and_how_long_at_most() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let ports = ports::free_ports(4);
+    let text = configuration(&ports, &dir.join("out")).replace("\"500 ms\"", "\"7 s\"");
+    fs::write(dir.join("evb.toml"), text).unwrap();
+    let roles = ["supervisor", "source:1", "source:2", "source:3", "source:4", "builder:1", "builder:2"];
+    let all = Part::start(dir, "all", &roles, None);
+    // Events wait for source 4, which has no front end.
+    all.says(&["source 4 (calorimeter) has no readout"]);
+    signals::send("TERM", [&all.child]);
+    let words = ["WARN run 1 ends, and still builds ", " for source 4 (calorimeter)", "evb gives up in "];
+    all.says(&words);
+    all.text().lines().for_each(check);
+}

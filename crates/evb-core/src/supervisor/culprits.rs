@@ -3,7 +3,14 @@
 #[cfg(test)]
 mod tests;
 
-use super::{dead_time::Cause, roster::Roster, seats::BuilderSeat};
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use super::{dead_time::Cause, phase::Phase, plan::RunPlan, roster::Roster, seats::BuilderSeat};
+use crate::{id::Peer, time::Instant, words::counted};
+
+/// Time between two lines in the log that say what a drain waits for.
+const DRAIN_NOTICE: Duration = Duration::from_secs(5);
 
 /// Returns the causes of dead time: for each active builder the peer at fault, if there is one.
 pub(super) fn culprits(roster: &Roster, slots: u32) -> Vec<Cause> {
@@ -26,4 +33,42 @@ fn culprit(roster: &Roster, seat: &BuilderSeat, slots: u32) -> Option<Cause> {
     let stands_out = load.slowest_events >= half && load.slowest_events / 2 >= load.others_events;
     let slowest = roster.source_numbered(load.slowest).filter(|_| stands_out);
     slowest.map(|index| Cause::Source(roster.source(index).id))
+}
+
+/// Returns for whom the events in the slots wait, with the number of events, in descending order:
+/// the sinks of builders, and of each builder the source for whose fragments most events wait.
+pub(super) fn waits(roster: &Roster) -> Vec<(Peer, u32)> {
+    let mut counts = BTreeMap::<Peer, u32>::new();
+    for seat in roster.builders().iter().filter(|seat| seat.is_active()) {
+        let slowest = roster.source_numbered(seat.load.slowest).map(|index| roster.source(index).id);
+        let at_source = slowest.map(|id| (Peer::Source(id), seat.load.slowest_events));
+        for (peer, events) in at_source.into_iter().chain([(Peer::Builder(seat.id), seat.load.at_sink)]) {
+            *counts.entry(peer).or_default() += events;
+        }
+    }
+    let mut waits: Vec<_> = counts.into_iter().filter(|(_, events)| *events > 0).collect();
+    waits.sort_by_key(|(_, events)| core::cmp::Reverse(*events));
+    waits
+}
+
+/// Logs from time to time what a drain with `outstanding` events waits for, and for how long at
+/// most.
+pub(super) fn tell_drain(phase: &mut Phase, roster: &Roster, plan: &RunPlan, outstanding: u64, now: Instant) {
+    let Phase::Draining { until, told } = phase else { return };
+    if now.since(*told) < DRAIN_NOTICE {
+        return;
+    }
+    *told = now;
+    let wait = |(peer, events): (Peer, u32)| {
+        let of = if matches!(peer, Peer::Builder(_)) { "the sink of " } else { "" };
+        let verb = if events == 1 { "waits" } else { "wait" };
+        format!("{} {verb} for {of}{}", counted(events, "event"), plan.named(peer))
+    };
+    let waits: Vec<String> = waits(roster).into_iter().map(wait).collect();
+    let waits = if waits.is_empty() { "no builder says for whom".to_owned() } else { waits.join(", ") };
+    let (run, open, left) = (plan.run, counted(outstanding, "event"), until.since(now).as_secs_f64());
+    tracing::warn!(
+        %run,
+        "run {run} ends, and still builds {open}: {waits}; if none is built meanwhile, evb gives up in {left:.0} s: look at the readouts and disks, or wait"
+    );
 }

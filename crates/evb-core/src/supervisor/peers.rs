@@ -3,6 +3,7 @@
 use super::{
     ChangeError, NotReady, Output, Recipients, SupervisorCore,
     admission::Admission,
+    culprits::tell_drain,
     roster::{Seat, keep_report},
     seats::Leaving,
     words::reason_of,
@@ -70,6 +71,7 @@ impl SupervisorCore {
 
     /// Sends heartbeats and checks for silent peers (docs/reference/protocol.md CTRL-5).
     pub(super) fn beat(&mut self, now: Instant) {
+        tell_drain(&mut self.phase, &self.roster, &self.plan, self.assigner.outstanding(), now);
         // What peers sent while the supervisor stood still is unread, so all peers count as heard.
         if self.pulse.beat(now) > self.plan.down_after / 2 {
             self.roster.hear_everybody(now);

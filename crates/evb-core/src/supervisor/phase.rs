@@ -24,6 +24,8 @@ pub(super) enum Phase {
     /// The run takes no more triggers, and its outstanding events are settled.
     Draining {
         until: Instant,
+        /// Time of the last line in the log that says what the drain waits for.
+        told: Instant,
     },
     /// The supervisor waits for the final reports of peers.
     Reporting {
@@ -76,7 +78,7 @@ impl Phase {
 
     /// Extends the time limit of a drain so that it does not end before `at_least`.
     pub(super) fn drain_until(&mut self, at_least: Instant) {
-        if let Self::Draining { until } = self {
+        if let Self::Draining { until, .. } = self {
             *until = at_least.max(*until);
         }
     }
@@ -87,7 +89,7 @@ impl Phase {
             Self::Gathering { until }
             | Self::Beginning { until }
             | Self::Recovering { until }
-            | Self::Draining { until }
+            | Self::Draining { until, .. }
             | Self::Reporting { until } => *until += time,
             Self::Running { .. } | Self::Ended => {}
         }

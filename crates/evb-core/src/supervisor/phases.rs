@@ -57,7 +57,7 @@ impl SupervisorCore {
         let (run, left) = (self.plan.run, counted(self.assigner.outstanding(), "event"));
         tracing::info!(%run, cause, "run {run} stops, with {left} to be built: {cause}");
         self.outbox.journal(What::Stopping(cause.to_owned()), now);
-        self.phase = Phase::Draining { until: now + self.plan.drain_time() };
+        self.phase = Phase::Draining { until: now + self.plan.drain_time(), told: now };
         self.intake.forget();
         self.assigner.close(now);
         self.books.stop(Some(now));
