@@ -13,7 +13,8 @@ use anyhow::{Context as _, Result};
 const SKIPPED: [&str; 7] = ["target", ".git", "out", "corpus", "artifacts", "node_modules", "__pycache__"];
 
 /// Extensions of the files whose text the checks read; of other files, only the path is known.
-const TEXT: [&str; 11] = ["rs", "md", "toml", "proto", "py", "sh", "yml", "yaml", "json", "txt", "lock"];
+const TEXT: [&str; 12] =
+    ["rs", "md", "toml", "proto", "py", "sh", "yml", "yaml", "json", "csv", "txt", "lock"];
 
 /// All files of a repository, sorted by path.
 pub(crate) struct Repo {

@@ -1,13 +1,15 @@
 //! `cargo xtask studies`: runs the studies that reproduce the figures of the papers on which evb
-//! stands, and writes their results, pictures and tables into `docs/studies`.
+//! stands, and writes their results, pictures and tables into `docs/studies`; whole results stay in
+//! `target/studies`.
 //!
 //! `docs/studies/studies.toml` lists the figures and the studies.
 
 pub(crate) mod catalog;
 mod select;
+pub(crate) mod kept;
 mod table;
-pub(crate) mod page;
 pub(crate) mod result;
+pub(crate) mod page;
 mod execute;
 
 use std::{
@@ -23,6 +25,7 @@ use clap::Args;
 use self::{
     catalog::{CATALOG, Catalog, Study},
     execute::{Ended, Programs},
+    kept::Kept,
     result::{FIGURES, RESULTS, Stored},
 };
 use crate::repo::{self, Repo};
@@ -147,14 +150,15 @@ fn measure(programs: &Programs, study: &Study, quick: bool) -> Result<Outcome> {
         Ended::Measured { result, holds } => (result, holds),
         Ended::Skipped => return Ok(Outcome::Skipped),
     };
-    let wrapped = result::wrapped(&study.name, line(study, quick), &programs.version()?, result);
-    fs::write(programs.json(study), serde_json::to_string_pretty(&wrapped)? + "\n")?;
+    let run = result::run(&study.name, line(study, quick), &programs.version()?, result);
+    fs::write(programs.json(study), serde_json::to_string_pretty(&run)? + "\n")?;
+    let kept = Kept::of_run(study, &run)?;
     if study.has_picture() {
         let svg = programs.svg(study);
         ensure!(fs::metadata(&svg).is_ok_and(|file| file.len() > 0), "no picture {}", svg.display());
     }
     for block in study.blocks.iter().filter(|block| !quick || !block.only_full) {
-        let content = page::measured(study, block, &wrapped);
+        let content = page::measured(study, block, &kept);
         println!("\n{}", content.with_context(|| format!("the block `{}`", block.name))?);
     }
     match (holds, quick && study.timed) {
@@ -171,18 +175,18 @@ fn measure(programs: &Programs, study: &Study, quick: bool) -> Result<Outcome> {
         (true, _) => {}
     }
     if !quick {
-        store(programs, study)?;
+        store(programs, study, &kept)?;
     }
     Ok(Outcome::Passed(String::new()))
 }
 
-/// Copies the result and the picture of a study into the documentation.
-fn store(programs: &Programs, study: &Study) -> Result<()> {
+/// Stores what the repository keeps of a result, and the picture, in the documentation.
+fn store(programs: &Programs, study: &Study, kept: &Kept) -> Result<()> {
     let root = repo::root();
     for folder in [RESULTS, FIGURES] {
         fs::create_dir_all(root.join(folder))?;
     }
-    fs::copy(programs.json(study), root.join(RESULTS).join(format!("{}.json", study.name)))?;
+    fs::write(root.join(RESULTS).join(format!("{}.csv", study.name)), kept.csv()?)?;
     if study.has_picture() {
         fs::copy(programs.svg(study), root.join(FIGURES).join(format!("{}.svg", study.name)))?;
     }
@@ -195,8 +199,7 @@ fn check_pages(root: &Path, catalog: &Catalog, fill: bool) -> Result<bool> {
     let stored = Stored::of(&repo)?;
     let mut agree = true;
     for file in repo.files().iter().filter(|file| file.path.ends_with(".md")) {
-        let filled = page::filled(&file.text, catalog, &|study| stored.get(study))
-            .with_context(|| file.path.clone())?;
+        let filled = page::filled(&file.text, catalog, &stored).with_context(|| file.path.clone())?;
         if filled == file.text {
             continue;
         }

@@ -81,6 +81,9 @@ pub(crate) struct Study {
     pub(crate) report: Option<String>,
     /// Name of the picture that a scenario of the network lab leaves beside its report.
     pub(crate) drawn: Option<String>,
+    /// Rows that no block shows, such as those of a picture, but the repository keeps.
+    #[serde(default)]
+    pub(crate) kept: Vec<KeptRows>,
     #[serde(default, rename = "block")]
     pub(crate) blocks: Vec<Block>,
 }
@@ -91,6 +94,16 @@ fn an_hour() -> u64 {
 
 fn a_minute() -> u64 {
     60
+}
+
+/// Rows of a result that no block shows.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KeptRows {
+    /// Path of the rows.
+    pub(crate) at: String,
+    /// Paths of the values within a row.
+    pub(crate) columns: Vec<String>,
 }
 
 /// A generated part of a page, between the markers `<!-- begin: NAME -->` and `<!-- end: NAME -->`.
@@ -118,6 +131,15 @@ pub(crate) struct Block {
 pub(crate) struct Table {
     pub(crate) rows: Rows,
     pub(crate) columns: Vec<Column>,
+}
+
+impl Table {
+    /// Returns the path of the rows, and the paths of the values within a row.
+    fn selected(&self) -> (&str, Vec<&str>) {
+        let conditions = self.rows.are.keys().chain(self.rows.have.keys());
+        let values = self.columns.iter().flat_map(|column| [&column.at].into_iter().chain(&column.error));
+        (&self.rows.at, conditions.chain(values).map(String::as_str).collect())
+    }
 }
 
 /// A selection of values from a result.
@@ -188,6 +210,22 @@ impl Study {
     /// Returns true if the full measurement yields a picture.
     pub(crate) fn has_picture(&self) -> bool {
         self.draws || self.drawn.is_some()
+    }
+
+    /// Returns the paths of all rows that the repository keeps of a result, each with the paths of
+    /// the values within a row; a path may occur twice.
+    pub(crate) fn selected(&self) -> Vec<(&str, Vec<&str>)> {
+        let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
+        let shown = self.blocks.iter().filter_map(|block| block.table.as_ref()).map(Table::selected);
+        let further =
+            self.kept.iter().map(|rows| (&*rows.at, rows.columns.iter().map(|path| &**path).collect()));
+        for (at, paths) in shown.chain(further) {
+            match all.iter_mut().find(|(known, _)| *known == at) {
+                Some((_, known)) => known.extend(paths),
+                None => all.push((at, paths)),
+            }
+        }
+        all
     }
 }
 

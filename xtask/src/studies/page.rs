@@ -1,10 +1,11 @@
 //! The generated parts of the pages: a block has the command, the picture and the table of a study.
 
 use anyhow::{Context as _, Result, bail};
-use serde_json::Value;
 
 use super::{
     catalog::{Block, Catalog, Figure, Status, Study},
+    kept::Kept,
+    result::Stored,
     select, table,
 };
 
@@ -15,15 +16,11 @@ const COUNTS: &str = "counts";
 /// Text in place of a result that does not exist yet.
 const NOT_YET: &str = "*Not measured yet.*";
 
-/// Returns a page with all its blocks filled. `result_of` returns the stored result of a study.
+/// Returns a page with all its blocks filled from the stored results.
 ///
 /// # Errors
 /// A block is unknown, has no end, or needs something that the result lacks.
-pub(crate) fn filled(
-    page: &str,
-    catalog: &Catalog,
-    result_of: &dyn Fn(&str) -> Option<Value>,
-) -> Result<String> {
+pub(crate) fn filled(page: &str, catalog: &Catalog, stored: &Stored) -> Result<String> {
     let mut text = String::new();
     let mut lines = page.lines();
     while let Some(line) = lines.next() {
@@ -33,7 +30,7 @@ pub(crate) fn filled(
         if !lines.any(|line| line == end) {
             bail!("the block `{name}` has no line `{end}`");
         }
-        let content = content(name, catalog, result_of).with_context(|| format!("the block `{name}`"))?;
+        let content = content(name, catalog, stored).with_context(|| format!("the block `{name}`"))?;
         text += &format!("\n{}\n\n{end}\n", content.trim_end());
     }
     Ok(text)
@@ -44,15 +41,15 @@ pub(crate) fn name_of(line: &str) -> Option<&str> {
     line.strip_prefix("<!-- begin: ")?.strip_suffix(" -->")
 }
 
-fn content(name: &str, catalog: &Catalog, result_of: &dyn Fn(&str) -> Option<Value>) -> Result<String> {
+fn content(name: &str, catalog: &Catalog, stored: &Stored) -> Result<String> {
     match name {
-        FIGURES => Ok(figures(catalog, result_of)),
-        COUNTS => Ok(counts(catalog, result_of)),
+        FIGURES => Ok(figures(catalog, stored)),
+        COUNTS => Ok(counts(catalog, stored)),
         _ => {
             let block = catalog.blocks().find(|(_, block)| block.name == name);
             let (study, block) = block.context("no study has such a block")?;
-            match result_of(&study.name) {
-                Some(stored) => measured(study, block, &stored),
+            match stored.get(&study.name) {
+                Some(kept) => measured(study, block, kept),
                 None => Ok(format!("```text\n{}\n```\n\n{NOT_YET}", study.full)),
             }
         }
@@ -60,64 +57,54 @@ fn content(name: &str, catalog: &Catalog, result_of: &dyn Fn(&str) -> Option<Val
 }
 
 /// Returns the content of a block from a stored result.
-pub(super) fn measured(study: &Study, block: &Block, stored: &Value) -> Result<String> {
-    let command = select::first(stored, "/command").map(select::text).context("no command")?;
-    let mut parts = vec![format!("```text\n{command}\n```")];
+pub(super) fn measured(study: &Study, block: &Block, kept: &Kept) -> Result<String> {
+    let mut parts = vec![format!("```text\n{}\n```", about(kept, "command")?)];
     if let Some(picture) = &block.picture {
         parts.push(format!("![{picture}](figures/{}.svg)", study.name));
     }
     parts.extend(block.caption.clone());
-    let result = &stored["result"];
     if let Some(table) = &block.table {
-        parts.push(table::markdown(table, result)?);
+        parts.push(table::markdown(table, kept)?);
     }
     if let Some(wanted) = &block.notes {
-        parts.push(notes(result, wanted)?);
+        parts.push(notes(kept, wanted)?);
     }
-    if let Some([from, to]) = &block.printed {
-        parts.push(format!("```text\n{}\n```", printed(result, from, to)?));
+    if let Some(ends) = &block.printed {
+        let lines: Vec<String> = kept.all_about("printed").map(ToOwned::to_owned).collect();
+        parts.push(format!("```text\n{}\n```", select::between(&lines, ends)?.join("\n")));
     }
-    parts.push(machine(stored)?);
+    parts.push(machine(kept)?);
     Ok(parts.iter().map(|part| part.trim_end()).collect::<Vec<_>>().join("\n\n"))
 }
 
-fn notes(result: &Value, wanted: &str) -> Result<String> {
-    let notes = select::all(result, "/notes/*").into_iter().map(select::text);
-    let lines: Vec<String> =
-        notes.filter(|note| note.contains(wanted)).map(|note| format!("* {note}")).collect();
+fn about<'a>(kept: &'a Kept, word: &str) -> Result<&'a str> {
+    kept.about(word).with_context(|| format!("the result has no line `# {word}: …`"))
+}
+
+fn notes(kept: &Kept, wanted: &str) -> Result<String> {
+    let notes = kept.all_about("note").filter(|note| note.contains(wanted));
+    let lines: Vec<String> = notes.map(|note| format!("* {note}")).collect();
     if lines.is_empty() {
         bail!("the report has no note with \"{wanted}\"")
     }
     Ok(lines.join("\n"))
 }
 
-fn printed(result: &Value, from: &str, to: &str) -> Result<String> {
-    let lines: Vec<String> = select::all(result, "/printed/*").into_iter().map(select::text).collect();
-    let begin = lines.iter().position(|line| line.starts_with(from));
-    let begin = begin.with_context(|| format!("the command printed no line \"{from}…\""))?;
-    let length = lines[begin..].iter().position(|line| line.starts_with(to));
-    let length = length.with_context(|| format!("the command printed no line \"{to}…\""))?;
-    Ok(lines[begin..=begin + length].join("\n"))
-}
-
-fn machine(stored: &Value) -> Result<String> {
-    let part = |path: &str| {
-        select::first(stored, path).map(select::text).with_context(|| format!("the result has no {path}"))
-    };
+fn machine(kept: &Kept) -> Result<String> {
     Ok(format!(
         "Measured with {} on Linux {}, {}, {} cores.",
-        part("/evbd")?,
-        part("/machine/kernel")?,
-        part("/machine/processor")?,
-        part("/machine/cores")?,
+        about(kept, "evbd")?,
+        about(kept, "kernel")?,
+        about(kept, "processor")?,
+        about(kept, "cores")?,
     ))
 }
 
 /// Returns the words for the status of a figure: the one of the catalog only if every study of the
 /// figure has a result.
-fn status(figure: &Figure, result_of: &dyn Fn(&str) -> Option<Value>) -> &'static str {
+fn status(figure: &Figure, stored: &Stored) -> &'static str {
     let is_measured =
-        !figure.studies.is_empty() && figure.studies.iter().all(|study| result_of(study).is_some());
+        !figure.studies.is_empty() && figure.studies.iter().all(|study| stored.get(study).is_some());
     match figure.status {
         Status::NotApplicable => "not applicable",
         _ if !is_measured => "not measured yet",
@@ -126,7 +113,7 @@ fn status(figure: &Figure, result_of: &dyn Fn(&str) -> Option<Value>) -> &'stati
     }
 }
 
-fn figures(catalog: &Catalog, result_of: &dyn Fn(&str) -> Option<Value>) -> String {
+fn figures(catalog: &Catalog, stored: &Stored) -> String {
     let mut text = "| figure | shows | status | reason | command |\n|---|---|---|---|---|\n".to_owned();
     for figure in &catalog.figures {
         let mut commands: Vec<String> =
@@ -137,7 +124,7 @@ fn figures(catalog: &Catalog, result_of: &dyn Fn(&str) -> Option<Value>) -> Stri
             figure.name(),
             figure.section,
             figure.shows,
-            status(figure, result_of),
+            status(figure, stored),
             if figure.reason.is_empty() { "–" } else { &figure.reason },
             if commands.is_empty() { "–".to_owned() } else { commands.join(", ") },
         );
@@ -145,9 +132,9 @@ fn figures(catalog: &Catalog, result_of: &dyn Fn(&str) -> Option<Value>) -> Stri
     text
 }
 
-fn counts(catalog: &Catalog, result_of: &dyn Fn(&str) -> Option<Value>) -> String {
+fn counts(catalog: &Catalog, stored: &Stored) -> String {
     let count =
-        |wanted: &str| catalog.figures.iter().filter(|figure| status(figure, result_of) == wanted).count();
+        |wanted: &str| catalog.figures.iter().filter(|figure| status(figure, stored) == wanted).count();
     format!(
         "Of {} figures and plots, {} are reproduced, {} are reproduced in part, {} are not measured yet, and {} are not \
          applicable.",

@@ -1,47 +1,41 @@
 //! [`Stored`]: the results of studies as the repository keeps them.
 //!
-//! A result file has the command as it was run, the version of evbd, the machine, and the result
-//! itself: the JSON that the command wrote, or the lines that it printed.
+//! The JSON of a run has the command as it was run, the version of evbd, the machine, and the
+//! result itself: the JSON that the command wrote, or the lines that it printed. It stays in
+//! `target/studies`; the repository keeps a part of it.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
 use anyhow::{Context as _, Result};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::kept::Kept;
 use crate::repo::Repo;
 
 /// Folder of the stored results; beside it is the folder of the pictures.
 pub(crate) const RESULTS: &str = "docs/studies/results";
 pub(super) const FIGURES: &str = "docs/studies/figures";
 
-/// Fields of a run's summary that the repository keeps. A whole summary has lists of all sources,
-/// builders and paths.
-const KEPT: [&str; 7] =
-    ["build_latency_us", "bytes", "dead_time_causes", "dead_time_fraction", "duration_s", "events", "rates"];
-
 /// The stored results, by study.
-pub(crate) struct Stored(BTreeMap<String, Value>);
+pub(crate) struct Stored(BTreeMap<String, Kept>);
 
 impl Stored {
     /// Reads the results from the files of the repository.
     ///
     /// # Errors
-    /// A file is not JSON.
+    /// A file is not the CSV of a result.
     pub(crate) fn of(repo: &Repo) -> Result<Self> {
         let mut stored = BTreeMap::new();
         for file in repo.files() {
-            let name = file.path.strip_prefix(RESULTS).and_then(|name| name.strip_suffix(".json"));
+            let name = file.path.strip_prefix(RESULTS).and_then(|name| name.strip_suffix(".csv"));
             let Some(name) = name.map(|name| name.trim_start_matches('/')) else { continue };
-            stored.insert(
-                name.to_owned(),
-                serde_json::from_str(&file.text).with_context(|| file.path.clone())?,
-            );
+            stored.insert(name.to_owned(), Kept::read(&file.text).with_context(|| file.path.clone())?);
         }
         Ok(Self(stored))
     }
 
-    pub(crate) fn get(&self, study: &str) -> Option<Value> {
-        self.0.get(study).cloned()
+    pub(crate) fn get(&self, study: &str) -> Option<&Kept> {
+        self.0.get(study)
     }
 
     /// Returns the names of the studies that have a result.
@@ -50,24 +44,9 @@ impl Stored {
     }
 }
 
-/// Returns the content of a result file.
-pub(super) fn wrapped(study: &str, command: &str, evbd: &str, mut result: Value) -> Value {
-    let outcomes = result.get_mut("outcomes").and_then(Value::as_array_mut);
-    for outcome in outcomes.into_iter().flatten() {
-        if let Some(summary) = outcome.get_mut("summary").and_then(Value::as_object_mut) {
-            *summary = kept(summary);
-        }
-    }
-    // The path of the picture is one of this machine.
-    if let Some(notes) = result.get_mut("notes").and_then(Value::as_array_mut) {
-        notes.retain(|note| !note.as_str().is_some_and(|note| note.starts_with("figure: ")));
-    }
+/// Returns the JSON of a run: the result, and how it was measured.
+pub(super) fn run(study: &str, command: &str, evbd: &str, result: Value) -> Value {
     json!({ "study": study, "command": command, "evbd": evbd, "machine": machine(), "result": result })
-}
-
-fn kept(summary: &Map<String, Value>) -> Map<String, Value> {
-    let field = |name: &&str| Some(((*name).to_owned(), summary.get(*name)?.clone()));
-    KEPT.iter().filter_map(field).collect()
 }
 
 /// Returns a description of this machine: kernel, processor, cores, load over the last minute.

@@ -3,9 +3,8 @@
 //! A path consists of steps behind slashes: the name of a field, the position in a list, `*` for
 //! all elements of a list, or `@NAME` for the element of a list whose field `name` is `NAME`.
 
+use anyhow::{Context as _, Result};
 use serde_json::Value;
-
-use super::catalog::Rows;
 
 /// Returns the values to which a path leads.
 pub(super) fn all<'a>(value: &'a Value, path: &str) -> Vec<&'a Value> {
@@ -33,14 +32,16 @@ fn follow<'a>(value: &'a Value, step: &str) -> Vec<&'a Value> {
     }
 }
 
-/// Returns the selected rows of a result.
-pub(super) fn rows<'a>(result: &'a Value, rows: &Rows) -> Vec<&'a Value> {
-    let text_at = |row: &Value, path: &str| first(row, path).map(text).unwrap_or_default();
-    let is_wanted = |row: &&Value| {
-        rows.are.iter().all(|(path, wanted)| text_at(row, path) == *wanted)
-            && rows.have.iter().all(|(path, wanted)| text_at(row, path).contains(wanted))
-    };
-    all(result, &rows.at).into_iter().filter(is_wanted).collect()
+/// Returns the lines from the first that begins with one text to the next that begins with another.
+///
+/// # Errors
+/// No line begins so.
+pub(super) fn between<'a>(lines: &'a [String], [from, to]: &[String; 2]) -> Result<&'a [String]> {
+    let begin = lines.iter().position(|line| line.starts_with(from));
+    let begin = begin.with_context(|| format!("the command printed no line \"{from}…\""))?;
+    let length = lines[begin..].iter().position(|line| line.starts_with(to));
+    let length = length.with_context(|| format!("the command printed no line \"{to}…\""))?;
+    Ok(&lines[begin..=begin + length])
 }
 
 /// Returns a value as text, without the quotes of JSON.

@@ -1,10 +1,11 @@
-//! Markdown tables from the JSON of a result.
+//! Markdown tables from the rows of a stored result.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use super::{
     catalog::{Column, Table},
+    kept::{Kept, Row},
     select,
 };
 
@@ -12,8 +13,8 @@ use super::{
 ///
 /// # Errors
 /// There are no rows, or a row lacks a value that a column needs.
-pub(super) fn markdown(table: &Table, result: &Value) -> Result<String> {
-    let rows = select::rows(result, &table.rows);
+pub(super) fn markdown(table: &Table, result: &Kept) -> Result<String> {
+    let rows = result.rows(&table.rows);
     ensure!(
         !rows.is_empty(),
         "the result has no row {} {:?} {:?}",
@@ -25,8 +26,7 @@ pub(super) fn markdown(table: &Table, result: &Value) -> Result<String> {
     for row in &rows {
         cells.push(table.columns.iter().map(|column| cell(column, row)).collect::<Result<_>>()?);
     }
-    let is_number =
-        |column: &Column| rows.iter().all(|row| select::first(row, &column.at).is_none_or(numeric));
+    let is_number = |column: &Column| rows.iter().all(|row| row.get(&column.at).is_none_or(numeric));
     let head = table.columns.iter().map(|column| column.head.clone()).collect::<Vec<_>>();
     let rule = table.columns.iter().map(|column| if is_number(column) { "--:" } else { "---" });
     let mut text = format!("| {} |\n|{}|\n", head.join(" | "), rule.collect::<Vec<_>>().join("|"));
@@ -44,8 +44,8 @@ fn numeric(value: &Value) -> bool {
     }
 }
 
-fn cell(column: &Column, row: &Value) -> Result<String> {
-    let value = match (select::first(row, &column.at), &column.missing) {
+fn cell(column: &Column, row: &Row) -> Result<String> {
+    let value = match (row.get(&column.at), &column.missing) {
         (Some(value), _) => value,
         (None, Some(instead)) => return Ok(instead.clone()),
         (None, None) => {
@@ -54,8 +54,7 @@ fn cell(column: &Column, row: &Value) -> Result<String> {
     };
     let text = shown(value, column).replace('|', "\\|");
     let Some(path) = &column.error else { return Ok(text) };
-    let error =
-        select::first(row, path).with_context(|| format!("`{}`: a row has no {path}", column.head))?;
+    let error = row.get(path).with_context(|| format!("`{}`: a row has no {path}", column.head))?;
     Ok(format!("{text} ± {}", shown(error, column)))
 }
 

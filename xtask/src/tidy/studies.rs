@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Result;
 use syn::Item;
 
 use super::violation::Violation;
@@ -132,9 +131,9 @@ fn kebab(name: &str) -> String {
 fn results(catalog: &Catalog, stored: &Stored) -> Vec<Violation> {
     let mut found = Vec::new();
     for name in stored.names() {
-        let path = format!("{RESULTS}/{name}.json");
+        let path = format!("{RESULTS}/{name}.csv");
         match (catalog.study(name), stored.get(name)) {
-            (Some(study), Some(result)) if result["command"] != study.full.as_str() => {
+            (Some(study), Some(kept)) if kept.about("command") != Some(&study.full) => {
                 let message =
                     format!("measured with another command than `{}`: run the study again", study.full);
                 found.push(Violation::new(&path, 0, message));
@@ -148,8 +147,7 @@ fn results(catalog: &Catalog, stored: &Stored) -> Vec<Violation> {
 
 /// Checks that the generated parts of a page agree with the stored results.
 fn generated(file: &RepoFile, catalog: &Catalog, stored: &Stored) -> Option<Violation> {
-    let filled: Result<String> = page::filled(&file.text, catalog, &|study| stored.get(study));
-    match filled {
+    match page::filled(&file.text, catalog, stored) {
         Ok(text) if text == file.text => None,
         Ok(_) => {
             let message = "the generated parts do not agree with the results: `cargo xtask studies --fill`";

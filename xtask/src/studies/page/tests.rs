@@ -1,6 +1,10 @@
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::*;
+use super::{
+    super::result::{RESULTS, Stored},
+    *,
+};
+use crate::repo::Repo;
 
 const CATALOG: &str = r#"
 [[figure]]
@@ -36,14 +40,17 @@ table = { rows = { at = "/points/*" }, columns = [{ head = "x", at = "/x" }] }
 
 const PAGE: &str = "# Page\n\n<!-- begin: b -->\nold\n<!-- end: b -->\n\nText\n";
 
-fn stored(result: Value) -> Value {
-    json!({ "command": "evb-bench x", "evbd": "evbd 9.9.9", "result": result,
-        "machine": { "kernel": "6.1", "processor": "P", "cores": 2 } })
-}
-
 fn page(text: &str, result: Option<Value>) -> Result<String> {
     let catalog = Catalog::read(CATALOG).unwrap();
-    filled(text, &catalog, &|study| result.clone().filter(|_| study == "s").map(stored))
+    let csv = |result| {
+        let run = json!({ "command": "evb-bench x", "evbd": "evbd 9.9.9", "result": result,
+            "machine": { "kernel": "6.1", "processor": "P", "cores": 2 } });
+        Kept::of_run(&catalog.studies[0], &run).unwrap().csv().unwrap()
+    };
+    let path = format!("{RESULTS}/s.csv");
+    let files: Vec<(&str, String)> = result.into_iter().map(|result| (&*path, csv(result))).collect();
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, &**text)).collect();
+    filled(text, &catalog, &Stored::of(&Repo::of(&files)).unwrap())
 }
 
 #[test]

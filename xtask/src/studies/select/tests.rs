@@ -15,15 +15,12 @@ fn paths_lead_to_fields_positions_all_elements_and_names() {
 }
 
 #[test]
-fn rows_have_what_is_asked() {
-    let value = json!([{ "k": "tcp", "n": 1 }, { "k": "tcp udp", "n": 2 }, { "n": 1 }]);
-    let count = |are: &[(&str, &str)], have: &[(&str, &str)]| {
-        let map = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
-        rows(&value, &Rows { at: "/*".to_owned(), are: map(are), have: map(have) }).len()
-    };
-    assert_eq!(count(&[], &[]), 3);
-    assert_eq!(count(&[("/n", "1")], &[]), 2);
-    assert_eq!(count(&[("/k", "tcp")], &[]), 1);
-    assert_eq!(count(&[], &[("/k", "tcp")]), 2);
-    assert_eq!(count(&[("/n", "1")], &[("/k", "tcp")]), 1);
+fn lines_are_cut_at_their_beginnings() {
+    let lines = ["a", "from b", "c", "to d", "to e"].map(ToOwned::to_owned);
+    let ends = |from: &str, to: &str| [from.to_owned(), to.to_owned()];
+    assert_eq!(between(&lines, &ends("from", "to")).unwrap(), ["from b", "c", "to d"]);
+    assert_eq!(between(&lines, &ends("c", "c")).unwrap(), ["c"]);
+    for (from, to) in [("x", "to"), ("from", "x"), ("c", "from")] {
+        assert!(between(&lines, &ends(from, to)).is_err(), "{from} {to}");
+    }
 }

@@ -24,7 +24,7 @@ const INDEX_PAGE: &str = "<!-- begin: figures -->\n<!-- end: figures -->\n";
 /// pages.
 fn found(catalog: &str, result: &str, change: impl Fn(&str) -> String) -> Vec<String> {
     let read = Catalog::read(catalog).unwrap();
-    let results = format!("{RESULTS}/s.json");
+    let results = format!("{RESULTS}/s.csv");
     let mut files = vec![
         (CATALOG, catalog.to_owned()),
         ("crates/evb-bench/src/lib.rs", BENCH.to_owned()),
@@ -39,7 +39,7 @@ fn found(catalog: &str, result: &str, change: impl Fn(&str) -> String) -> Vec<St
     };
     let stored = Stored::of(&repo(&files)).unwrap();
     for (path, text) in [("docs/studies/a.md", PAGE), (INDEX, INDEX_PAGE)] {
-        let text = page::filled(text, &read, &|study| stored.get(study)).unwrap();
+        let text = page::filled(text, &read, &stored).unwrap();
         files.push((path, change(&text)));
     }
     check(&repo(&files)).iter().map(ToString::to_string).collect()
@@ -49,8 +49,7 @@ fn same(text: &str) -> String {
     text.to_owned()
 }
 
-const STORED: &str = "{\"command\": \"evb-bench modes\", \"evbd\": \"evbd 1\", \"result\": {}, \
-    \"machine\": {\"kernel\": \"k\", \"processor\": \"p\", \"cores\": 1}}";
+const STORED: &str = "# command: evb-bench modes\n# evbd: evbd 1\n# kernel: k\n# processor: p\n# cores: 1\n";
 
 #[test]
 fn commands_exist() {
