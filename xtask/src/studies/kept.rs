@@ -92,7 +92,12 @@ impl Kept {
         let about =
             about.into_iter().map(|(word, text)| (word.to_owned(), text.trim_end().to_owned())).collect();
         let kept = Self { about, columns, rows };
-        ensure!(Self::read(&kept.csv()?)? == kept, "{}: CSV cannot keep a value of the result", study.name);
+        ensure!(
+            Self::read(&kept.csv()?)? == kept,
+            "{}: CSV cannot keep a value of the result: the command wrote an empty text, one that reads as a number, or \
+             a note of several lines",
+            study.name
+        );
         Ok(kept)
     }
 
