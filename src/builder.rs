@@ -334,7 +334,7 @@ fn bind_one(config: &BuilderConfig, address: SocketAddr) -> io::Result<(TcpListe
         // The run's UDP socket is opened later, when the number of bytes that may be under way is
         // known. Opening a socket now reveals a port that is taken.
         evb_net::udp::open(address, None, &config.lane.datagrams()).map_err(|error| {
-            io::Error::new(error.kind(), format!("UDP, port {}: {error}", address.port()))
+            io::Error::new(error.kind(), format!("its UDP port {} cannot be opened: {error}", address.port()))
         })?;
     }
     Ok((listener, address))

@@ -60,7 +60,7 @@ pub(crate) fn keep_awake(asked: Option<bool>, queue: Duration) -> Option<host::A
     }
     let awake = host::keep_awake();
     if let Err(error) = &awake {
-        tracing::info!(%error, "cannot keep cores awake between packets, so each grant is late by the time that a core takes to wake: {error}; allow writing to /dev/cpu_dma_latency");
+        tracing::info!(%error, "this process cannot keep its cores awake between packets, so it answers each grant later, by the time that a core takes to wake: {error}; allow its user to write to /dev/cpu_dma_latency");
     }
     awake.ok()
 }
@@ -125,10 +125,10 @@ pub enum RoleError {
     #[error("the supervisor broke the protocol: {0}; {SAME_RELEASE}")]
     Roster(String),
     /// A peer's lane cannot begin.
-    #[error("a lane cannot begin: {0}; {SAME_RELEASE}")]
+    #[error("the connection (lane) to a peer cannot begin: {0}; {SAME_RELEASE}")]
     Lane(#[from] LaneError),
     /// The sink could not begin.
-    #[error("the builder's sink cannot begin: {0}; remove the cause, or correct `sink`")]
+    #[error("the builder's sink cannot begin: {0}; remove the cause, or correct `sink` in its configuration")]
     Sink(String),
     /// The sink's thread is gone: the sink has panicked.
     #[error(
@@ -136,11 +136,13 @@ pub enum RoleError {
     )]
     SinkGone,
     /// The operating system refused a thread, a timer or a runtime.
-    #[error("the operating system refused: {0}; are the limits of this process (`ulimit -a`) high enough?")]
+    #[error(
+        "the operating system refused a thread, a timer or an open file: {0}; are the limits of this process (`ulimit -a`) high enough?"
+    )]
     System(#[from] io::Error),
     /// The builder's memory would exceed its limit.
     #[error(
-        "this builder needs {needed} for slots × Σ max_fragment (and over UDP for data that may come out of order), more than its memory limit of {limit}: lower `slots` or `max_fragment`, or raise `memory`"
+        "this builder needs {needed} of memory for its slots (each has room for the largest event, the sum of max_fragment of all sources; over UDP also for data out of order), more than its limit of {limit}: lower `slots` or `max_fragment`, or raise `memory`"
     )]
     Memory {
         /// Memory for full slots and for bytes that arrive out of order.
@@ -154,10 +156,12 @@ pub enum RoleError {
     )]
     NoUdp,
     /// The task that started the role did not wait until the role had joined.
-    #[error("the caller stopped waiting before the role had joined the run")]
+    #[error(
+        "the program that started this role stopped waiting before it had joined the run: let it wait longer, or see in the log why the role could not join"
+    )]
     Unwanted,
     /// The embedding program aborted the role.
-    #[error("the program aborted the role")]
+    #[error("the program that embeds this role aborted it; start it again if that was not intended")]
     Aborted,
     /// The role's thread ended without a result, which is a defect of evb.
     #[error(

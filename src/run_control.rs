@@ -462,7 +462,7 @@ impl RunControl {
             request: request.to_owned(),
             refused_by: "the process".to_owned(),
             reason: "it is ending".to_owned(),
-            remedy: "start evbd again".to_owned(),
+            remedy: "wait until it has ended, then start evbd again".to_owned(),
         };
         self.asks.send(ask(answer)).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())

@@ -164,10 +164,12 @@ pub enum SupervisorError {
         reason: io::Error,
     },
     /// The operating system refused a timer.
-    #[error("the operating system refused: {0}; are the limits of this process (`ulimit -a`) high enough?")]
+    #[error(
+        "the operating system refused a timer or an open file: {0}; are the limits of this process (`ulimit -a`) high enough?"
+    )]
     System(#[from] io::Error),
     /// The embedding program aborted the supervisor, or dropped it before the run was over.
-    #[error("the program aborted the supervisor")]
+    #[error("the program that embeds the supervisor aborted it; start it again if that was not intended")]
     Aborted,
 }
 

@@ -24,13 +24,13 @@ pub(crate) enum OutputError {
     #[error(transparent)]
     File(#[from] StagedError),
     /// HDF5 could not be written.
-    #[error("cannot write HDF5: {0}")]
+    #[error("cannot write the HDF5 file: {0}; make room on its disk, or choose another directory")]
     Hdf5(#[from] hdf5_pure::Error),
     /// The beginning of an HDF5 file could not be written.
-    #[error("cannot write HDF5: {0}")]
+    #[error("cannot write the HDF5 file: {0}; make room on its disk, or choose another directory")]
     Hdf5Format(#[from] hdf5_pure::FormatError),
     /// Parquet could not be written.
-    #[error("cannot write Parquet: {0}")]
+    #[error("cannot write the Parquet file: {0}; make room on its disk, or choose another directory")]
     Parquet(#[from] ::parquet::errors::ParquetError),
 }
 

@@ -23,14 +23,14 @@ pub(crate) enum StagedError {
     #[error("{} exists: choose another name, or --force to replace it", .0.display())]
     Exists(PathBuf),
     /// The final name cannot be that of a file.
-    #[error("{} is no name of a file", .0.display())]
+    #[error("{} is no name of a file; give for example out.h5 or out.parquet", .0.display())]
     NoFile(PathBuf),
     /// Another process writes the same output.
-    #[error("another evb-export is writing {}", .0.display())]
+    #[error("another evb-export is writing {}; wait until it has ended, or choose another name", .0.display())]
     Busy(PathBuf),
     /// The final name was taken while the output was written.
     #[error(
-        "{} was created by another program meanwhile; the whole output is {}",
+        "{} was created by another program meanwhile, so the whole output is {}: give it another name",
         .path.display(), .part.display()
     )]
     Overtaken {

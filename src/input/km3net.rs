@@ -268,7 +268,9 @@ fn parse_frame(bytes: &[u8], common: &[u8]) -> Result<(usize, u32), &'static str
 /// assert_eq!(rebuild_timeslice(&event), Err(NoFrame));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the event holds no KM3NeT frame")]
+#[error(
+    "the event holds no KM3NeT frame, so it has no timeslice; give an event whose sources replay a KM3NeT file"
+)]
 pub struct NoFrame;
 
 /// Returns an event's timeslice: a header made from the common header of the frames, then the

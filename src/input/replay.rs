@@ -68,7 +68,7 @@ pub enum ReplayError {
     },
     /// The file has fewer modules than the position asked for.
     #[cfg(feature = "km3net")]
-    #[error("{} has {modules} modules, from 0 to {}; there is no module {module}", path.display(), modules - 1)]
+    #[error("{} has no module {module}; its {modules} modules are numbered from 0 to {}: choose one of them with `module`", path.display(), modules - 1)]
     NoModule {
         /// The file.
         path: PathBuf,
@@ -84,7 +84,7 @@ pub enum ReplayError {
     #[error(transparent)]
     Files(#[from] VerifyError),
     /// The event files hold no fragment of the source.
-    #[error("{} holds no fragment of source {source_id}; `evbd dump` lists what it holds", path.display())]
+    #[error("{} holds no fragment of source {source_id}; give another recording, or the id of a source that `evbd dump` lists for it", path.display())]
     NoFragments {
         /// The file or directory.
         path: PathBuf,

@@ -46,7 +46,7 @@ async fn follow(
             Asked::Count(_) => {
                 if !std::mem::replace(&mut warned, true) {
                     tracing::warn!(
-                        "the trigger messages carry no trigger numbers, so the source ignores them; let the trigger program send numbers"
+                        "the trigger messages carry no trigger numbers, so this source ignores them and makes no fragments; let the trigger program send announcements with numbers"
                     );
                 }
                 continue;
@@ -61,7 +61,7 @@ async fn follow(
                 Ok(()) => {}
                 Err(PushError::Ended) => return,
                 Err(error) => {
-                    tracing::error!(event_id = event, %error, "refused the fragment of event {event} of its readout: {error}; correct the readout");
+                    tracing::error!(event_id = event, %error, "this source refused the fragment that its readout made for event {event}: {error}; correct the readout");
                 }
             }
         }

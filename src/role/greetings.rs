@@ -20,6 +20,10 @@ use super::Wakes;
 /// A handshake under way.
 pub(crate) type Greeting<T> = Pin<Box<dyn Future<Output = Result<T, HandshakeError>> + Send>>;
 
+/// What the log says of a connection that the operating system could not hand over.
+const UNACCEPTED: &str =
+    "cannot accept a connection, and tries again (if too many files are open, raise `ulimit -n`)";
+
 struct UnderWay<T> {
     /// Time from which on the handshake gives way, if there are too many.
     gives_way: Instant,
@@ -124,7 +128,7 @@ impl<T> Greetings<T> {
                 Poll::Ready(Err(error)) => {
                     // No file descriptor is free, or the peer has closed the connection. The next
                     // turn tries again.
-                    self.log.record("cannot accept a connection", &error);
+                    self.log.record(UNACCEPTED, &error);
                     return;
                 }
                 Poll::Pending => return,

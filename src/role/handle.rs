@@ -153,7 +153,7 @@ where
         if let Place::Own(Some(core)) = place
             && let Err(error) = host::pin_to_core(core)
         {
-            tracing::warn!(core, %error, "cannot run on core {core} alone, so it runs on any core: {error}; correct `cpu`");
+            tracing::warn!(core, %error, "this role cannot run on core {core} alone, so it runs on any core: {error}; correct its `cpu` in the configuration");
         }
         runtime.block_on(run());
         drop(own);
@@ -168,7 +168,7 @@ fn log(outcome: &Result<RunOutcome, RoleError>) {
             tracing::debug!(%error, "the role ended early");
         }
         // The ledger states the data lost by this error.
-        Err(error) => tracing::warn!(%error, "has left the run: {error}"),
+        Err(error) => tracing::warn!(%error, "this role has left the run: {error}"),
     }
 }
 

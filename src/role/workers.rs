@@ -64,7 +64,9 @@ pub(super) fn run(job: impl FnOnce() -> Role + Send + 'static) -> io::Result<()>
         }
     };
     let worker = &workers[NEXT.fetch_add(1, Ordering::Relaxed) % workers.len()];
-    worker.send(Box::new(job)).map_err(|_| io::Error::other("a thread for roles has ended"))
+    worker.send(Box::new(job)).map_err(|_| {
+        io::Error::other("a thread of evb has ended, which is a fault of evb; start this process again")
+    })
 }
 
 fn start() -> io::Result<mpsc::UnboundedSender<Job>> {

@@ -31,7 +31,7 @@ use tokio::{
 };
 
 use changes::Changes;
-use words::{may_pass, not_ready, refusal, too_long};
+use words::{SEE_STATUS, may_pass, not_ready, refusal, too_long};
 
 use super::{
     LastRun, Sample, Shown, Status, System, SystemError, Totals,
@@ -145,7 +145,7 @@ impl<S: System> Leader<S> {
             tokio::select! {
                 ask = self.asks.recv() => match ask {
                     Some(ask) => self.take(ask).await,
-                    None => self.close("the last handle of run control was dropped").await,
+                    None => self.close("the program that led the run has ended").await,
                 },
                 event = next(&mut self.run) => self.hear(event).await,
                 () = until(self.start.as_ref().map(|(until, _)| *until)), if self.beginning.is_none() => {
@@ -171,7 +171,7 @@ impl<S: System> Leader<S> {
             Ask::Command(command, answer) => {
                 let outcome = self.command(command).await;
                 if let Err(refusal) = &outcome {
-                    tracing::info!(%refusal, "refused a command: {refusal}");
+                    tracing::info!(%refusal, "run control refused a command: {refusal}");
                 }
                 drop(answer.send(outcome));
             }
@@ -214,11 +214,11 @@ impl<S: System> Leader<S> {
             }
             (Command::Pause, Some(run)) => {
                 let paused = run.handle.pause().await;
-                paused.map_err(|error| refused(&"the supervisor", &error, "look at the status"))?;
+                paused.map_err(|error| refused(&"the supervisor", &error, SEE_STATUS))?;
             }
             (Command::Resume, Some(run)) => {
                 let resumed = run.handle.resume().await;
-                resumed.map_err(|error| refused(&"the supervisor", &error, "look at the status"))?;
+                resumed.map_err(|error| refused(&"the supervisor", &error, SEE_STATUS))?;
             }
             (Command::Stop, Some(run)) => {
                 let stopped = run.handle.request_run_end("stopped by run control").await;
@@ -237,7 +237,7 @@ impl<S: System> Leader<S> {
             return drop(answer.send(Err(too_long())));
         }
         if let Err(refusal) = self.state.command(Command::Start) {
-            tracing::info!(%refusal, "refused a command: {refusal}");
+            tracing::info!(%refusal, "run control refused a command: {refusal}");
             return drop(answer.send(Err(refusal)));
         }
         if matches!(&self.start, Some((_, Some(_)))) {
@@ -295,7 +295,7 @@ impl<S: System> Leader<S> {
                 Err(refusal("start", error))
             }
             Err(BeginError::Over(over)) => {
-                let error = SystemError::new("the supervisor", over.to_string(), "look at the status");
+                let error = SystemError::new("the supervisor", over.to_string(), SEE_STATUS);
                 Err(refusal("start", error))
             }
         };
@@ -310,7 +310,7 @@ impl<S: System> Leader<S> {
             RunEvent::Hosting => self.try_start(false),
             // A recovered run goes on without the roles that this process cannot start.
             RunEvent::NotJoined(error) if self.is_under_way() => {
-                tracing::warn!(%error, "the recovered run goes on without a role that this process cannot start: {error}");
+                tracing::warn!(%error, "the recovered run goes on without a role that this process cannot start: {error}; remove the cause before the next run");
                 self.last_error = Some(error.to_string());
             }
             RunEvent::NotJoined(error) => self.fail(error.to_string()).await,
@@ -432,7 +432,7 @@ impl<S: System> Leader<S> {
             match state.latest(EARLIER_RUNS) {
                 Ok(runs) => self.over.extend(runs),
                 Err(error) => {
-                    tracing::warn!(%error, "cannot read the earlier runs in the state directory: {error}; make it readable")
+                    tracing::warn!(%error, "cannot read the earlier runs in the state directory {}, so run control does not list them: {error}; make it readable", state.path().display())
                 }
             }
         }

@@ -275,7 +275,12 @@ fn of_events(survey: &Survey, found: &mut Vec<Problem>) {
     let events = &survey.events;
     if events.lost > 0 {
         let text = format!("{} lost", counted(events.lost, "event"));
-        found.push(Problem::new(Severity::Bad, "the run", text, "the log names them, with the cause"));
+        found.push(Problem::new(
+            Severity::Bad,
+            "the run",
+            text,
+            "the run's report names the causes, and the logs of the builders name the events",
+        ));
     }
     if events.incomplete > 0 {
         let text = format!("{} built with sources missing", counted(events.incomplete, "event"));
@@ -283,7 +288,7 @@ fn of_events(survey: &Survey, found: &mut Vec<Problem>) {
             Severity::Warning,
             "the run",
             text,
-            "see which sources are missing in events",
+            "the problems and the list of sources name those that are missing; look at their logs",
         ));
     }
 }
@@ -307,10 +312,25 @@ fn of_triggers(triggers: &AnnouncementCounts, found: &mut Vec<Problem>) {
 fn of_dead_time(dead_time: &[CauseFraction], found: &mut Vec<Problem>) {
     for cause in dead_time.iter().filter(|cause| cause.fraction > DEAD_TIME) {
         let text = format!("{:.1} % of the triggers are inhibited", cause.fraction * 100.0);
-        let remedy = "this limits the rate of the run: make it faster, or trigger less often";
         let is_much = cause.fraction > MUCH_DEAD_TIME;
         let severity = if is_much { Severity::Bad } else { Severity::Warning };
-        found.push(Problem::new(severity, &cause.cause, text, remedy));
+        found.push(Problem::new(severity, &cause.cause, text, against_dead_time(&cause.cause)));
+    }
+}
+
+/// Returns what an operator can do against a cause of dead time.
+fn against_dead_time(cause: &str) -> &'static str {
+    match cause {
+        "paused" => "resume the run when the reason for the pause is over",
+        "supervisor recovering" => "wait: triggers are taken again when sources and builders are back",
+        "the journal's disk" => "look at the disk to which the supervisor writes its journal",
+        "no source is up" => "start the sources; their logs say why they left",
+        "no readout" => "look at the readout programs of the sources",
+        "no builder is up" => "start the builders; their logs say why they left",
+        "builders are busy" => {
+            "this limits the rate of the run: add builders or slots, or trigger less often"
+        }
+        _ => "this limits the rate of the run: make it faster, or trigger less often",
     }
 }
 

@@ -76,7 +76,7 @@ impl ChannelSink {
 
 impl Sink for ChannelSink {
     async fn write(&mut self, event: &Event) -> Result<(), SinkError> {
-        let gone = |_| SinkError::lost("the consumer of the events is gone");
+        let gone = |_| SinkError::lost("the program has ended the part that takes the events");
         self.0.send(event.clone()).await.map_err(gone)
     }
 }

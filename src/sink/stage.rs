@@ -205,7 +205,7 @@ impl<S: Sink> Beginning<S> {
             && let Err(error) = self.sink.close().await
             && !self.note_gone(&error)
         {
-            tracing::warn!(%error, "the sink could not close, which costs no event that it has accepted: {error}; check its files with `evbd verify`");
+            tracing::warn!(%error, "the builder's sink could not close, which costs no event that it has accepted: {error}; check its files with `evbd verify`");
         }
     }
 
@@ -301,7 +301,7 @@ async fn write<S: Sink>(
             }
             Err(error) => {
                 let event_id = event.id.number();
-                tracing::error!(event_id, %error, "event {event_id} is lost, because the sink failed: {error}; check where the sink writes");
+                tracing::error!(event_id, %error, "event {event_id} is lost, because the builder's sink failed: {error}; check the disk or program to which the sink writes");
                 fates[index] = Fate::Failed(error.to_string());
             }
         }
@@ -315,7 +315,7 @@ async fn write<S: Sink>(
         return Err(error);
     }
     let lost = counted(left.len(), "event");
-    tracing::error!(events = left.len(), %error, "{lost} lost, because the sink could not commit: {error}; check where the sink writes");
+    tracing::error!(events = left.len(), %error, "{lost} lost, because the builder's sink could not store them: {error}; check the disk or program to which the sink writes");
     left.drain(..).for_each(|index| fates[index] = Fate::Failed(error.to_string()));
     Ok(())
 }
@@ -329,7 +329,7 @@ fn fate(event: &Event, verdict: Option<FilterVerdict>) -> Fate {
         Some(FilterVerdict::Corrupt { source_id, problem }) => {
             format!("wrong content from source {source_id}: {problem}")
         }
-        None => "the filter returned no verdict for it".to_owned(),
+        None => "the builder's filter returned no verdict for it; correct the filter".to_owned(),
     };
     let event_id = event.id.number();
     tracing::error!(event_id, cause, "event {event_id} is lost: {cause}");

@@ -41,7 +41,9 @@ pub enum PushError {
     },
     /// The run is over, or the source failed: [`Source::finished`](crate::Source::finished) returns
     /// the result.
-    #[error("the source has ended and takes no more fragments")]
+    #[error(
+        "the source takes no more fragments, because its run is over, or it has failed: the outcome of the source says which"
+    )]
     Ended,
     /// This process is a forked child of the one that has the source.
     #[error("{}", FORKED)]
@@ -72,7 +74,7 @@ pub enum PushError {
 #[non_exhaustive]
 pub enum TryPushError {
     /// The backlog is full: builders are behind.
-    #[error("the backlog is full")]
+    #[error("the backlog of the source is full, because builders are behind: push the fragment again later")]
     Full(Fragment),
     /// The caller's fragment was refused.
     #[error("{reason}")]
@@ -85,7 +87,9 @@ pub enum TryPushError {
     },
     /// The run is over, or the source failed: [`Source::finished`](crate::Source::finished) returns
     /// the result.
-    #[error("the source has ended and takes no more fragments")]
+    #[error(
+        "the source takes no more fragments, because its run is over, or it has failed: the outcome of the source says which"
+    )]
     Ended(Fragment),
     /// This process is a forked child of the one that has the source.
     #[error("{}", FORKED)]

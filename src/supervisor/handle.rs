@@ -64,7 +64,7 @@ pub struct SupervisorHandle {
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the run is over")]
+#[error("the run is over, so it takes no more commands")]
 pub struct RunOver;
 
 /// Reason for which a run was not changed.

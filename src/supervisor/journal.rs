@@ -99,7 +99,9 @@ pub struct JournalConfig {
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// The operating system refused an operation on the file.
-    #[error("cannot {action} the journal {path}: {reason}")]
+    #[error(
+        "cannot {action} the journal {path}: {reason}; make its directory writable, and make room on its disk"
+    )]
     Io {
         /// The operation that was tried.
         action: &'static str,
@@ -331,7 +333,10 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
 }
 
 fn too_large() -> io::Error {
-    io::Error::new(io::ErrorKind::FileTooLarge, "the entry is longer than a journal allows")
+    io::Error::new(
+        io::ErrorKind::FileTooLarge,
+        "the entry is longer than a journal allows, which is a fault of evb",
+    )
 }
 
 /// Passes all entries to `show`, and returns the length of the valid part of the file.
@@ -341,7 +346,7 @@ fn read(file: &File, path: &Path, mut show: impl FnMut(Entry)) -> Result<u64, Fa
     let (torn, at) = (entries.torn(), entries.whole());
     if torn > 0 && at > 0 {
         let (path, cut) = (path.display(), counted(torn, "byte"));
-        tracing::warn!(%path, at, "cut {cut} off the end of the journal {path}, where the last entry was incomplete; the run can go on");
+        tracing::warn!(%path, at, "cut {cut} off the end of the journal {path}, where the last entry was incomplete; the run can go on, and nothing needs to be done");
     }
     Ok(at)
 }

@@ -27,7 +27,7 @@ const WAITING: usize = 4;
 const ENDING: &str = ".json";
 
 /// Verdict on a run whose end no supervisor saw.
-const NO_END: &str = "the end of this run was not recorded: its supervisor ended before it";
+const NO_END: &str = "the end of this run was not recorded, because its supervisor ended before it; `evbd verify` shows what its files hold";
 
 /// The directory in which a supervisor keeps the runs that it has led. The highest number in the
 /// names of its files is the highest number that was used. If the directory is deleted, nothing is
@@ -176,7 +176,7 @@ impl StateKeeper {
         if self.runs.try_send(run).is_err() {
             tracing::warn!(
                 run = number,
-                "the disk of the state directory does not answer, so run {number} is not kept there: look at the disk"
+                "the disk of the supervisor's state directory does not answer, so run {number} is not kept there: look at the disk"
             );
         }
     }

@@ -175,7 +175,9 @@ impl<S: AsyncRead + Unpin> Client<S> {
             }
             self.line.append(&mut self.input);
             if self.line.len() > MAX_LINE {
-                return Poll::Ready(Err(Some(format!("the line has more than {MAX_LINE} bytes"))));
+                return Poll::Ready(Err(Some(format!(
+                    "a line has more than {MAX_LINE} bytes; send one number in each line"
+                ))));
             }
             let mut chunk = [0; 512];
             let mut buffer = ReadBuf::new(&mut chunk);

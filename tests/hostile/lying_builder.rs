@@ -91,7 +91,7 @@ async fn a_builder_that_lies_gets_its_lane_closed_each_time() {
         let _ = stream.write_all(&records).await;
         let closed = timeout(Duration::from_secs(3), stream.read_to_end(&mut Vec::new())).await;
         assert!(closed.is_ok(), "the lane stays open where the log should say `{words}`");
-        let said = || !log::lines(&["the lane to ", words]).is_empty();
+        let said = || !log::lines(&["the connection (lane) to ", words]).is_empty();
         for _ in 0..100 {
             if said() {
                 break;

@@ -206,7 +206,7 @@ async fn tell_lies(liar: &mut Liar) {
         lane.send(&bytes).await;
         assert!(lane.is_closed().await, "the lane stays open where the log should say `{words}`");
         // The log shows one line a second on average, so the test waits until it shows each reason.
-        let said = || !log::lines(&["the lane from source 2 is down", words]).is_empty();
+        let said = || !log::lines(&["the connection (lane) from source 2 is down", words]).is_empty();
         for _ in 0..30 {
             if said() || index >= 5 {
                 break;

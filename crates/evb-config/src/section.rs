@@ -414,7 +414,7 @@ impl<'t> Section<'t> {
             self.refuse(
                 key,
                 "port 0 lets the system choose a port, and no peer would know which",
-                "name a port",
+                "write a port, for example 7000",
             );
             return None;
         }

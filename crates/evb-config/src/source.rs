@@ -75,7 +75,7 @@ pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGr
         let place = if given.is_some() { "max_fragment" } else { "input" };
         section.refuse(
             place,
-            format!("fragments of {max_fragment}"),
+            format!("fragments of up to {max_fragment} are larger than evb carries"),
             format!("stay within {LARGEST_FRAGMENT}"),
         );
     }

@@ -155,7 +155,7 @@ pub struct ShortRunId(u32);
 /// assert_eq!("42".parse::<RunId>(), Err(ParseRunIdError));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a run id has 32 hexadecimal digits")]
+#[error("this is no run id, which has 32 hexadecimal digits")]
 pub struct ParseRunIdError;
 
 impl RunId {

@@ -44,7 +44,7 @@ pub use round_trip::RoundTrip;
 pub enum DatagramFault {
     /// The datagram belongs to another epoch, or to a connection that has ended. Drop the datagram,
     /// and count it.
-    #[error("a datagram of another epoch, or of a connection that is gone")]
+    #[error("a datagram of a connection that is gone, which is ignored")]
     Stale,
     /// The datagram contains bytes that are not a valid record. The receiver closes the connection.
     #[error("the peer broke the protocol: {0}; {SAME_RELEASE}")]

@@ -363,7 +363,7 @@ pub struct DeadTimeCause {
 /// report does not account for all events.
 pub const LEDGER_OPEN: &str = "the ledger does not close";
 
-/// End of the text of the problem that names a builder with a defect.
+/// Part of the text of the problem that names a builder with a defect.
 pub const NOT_ASSIGNED: &str = "that were not assigned to it";
 
 /// The closed ledger of a run.

@@ -240,7 +240,10 @@ fn settle(client: &Client, as_json: bool) -> Result<(), AskError> {
         }
         if !told && since.elapsed() > LOOK * 4 {
             told = true;
-            complain!("draining: {} events under way", status["survey"]["outstanding"]);
+            complain!(
+                "the run is stopping: {} events are still being built",
+                status["survey"]["outstanding"]
+            );
         }
         sleep(LOOK / 5);
     }

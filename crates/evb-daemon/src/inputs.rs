@@ -39,7 +39,7 @@ pub(crate) enum InputError {
     Replay(#[from] ReplayError),
     /// The recording has a fragment that is larger than the source's `max_fragment`.
     #[error(
-        "the largest fragment to be replayed has {largest}, more than max_fragment = {limit}: raise max_fragment"
+        "the largest fragment to be replayed has {largest}, more than max_fragment = {limit} of this source: raise max_fragment"
     )]
     Oversize {
         /// Size of the largest fragment.
@@ -51,7 +51,9 @@ pub(crate) enum InputError {
     #[error(transparent)]
     Resolve(#[from] ResolveError),
     /// The source cannot listen for front ends at the configured address.
-    #[error("cannot listen for front-ends at {address}: {reason}; is another program there?")]
+    #[error(
+        "cannot listen for front ends at {address}: {reason}; is another program there, or is it the address of another host?"
+    )]
     Listen {
         /// Address or path.
         address: String,
@@ -69,7 +71,9 @@ pub(crate) enum InputError {
         reason: io::Error,
     },
     /// The operating system refused a thread or a runtime.
-    #[error("the operating system refused: {0}; are the limits of this process (`ulimit -a`) high enough?")]
+    #[error(
+        "the operating system refused a thread or an open file: {0}; are the limits of this process (`ulimit -a`) high enough?"
+    )]
     System(#[from] io::Error),
 }
 

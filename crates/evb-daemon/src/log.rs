@@ -59,7 +59,7 @@ pub(crate) fn start(format: LogFormat) -> Log {
     let chosen = match env::var(VARIABLE) {
         Ok(text) => filter(&text),
         Err(VarError::NotPresent) => Ok(EnvFilter::new(USUAL)),
-        Err(VarError::NotUnicode(_)) => Err("it is not UTF-8".to_owned()),
+        Err(VarError::NotUnicode(_)) => Err("it is not UTF-8; give a level, such as info".to_owned()),
     };
     let (filter, fault) = match chosen {
         Ok(filter) => (filter, None),

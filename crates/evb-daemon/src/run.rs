@@ -141,7 +141,7 @@ pub enum RunError {
         path: PathBuf,
     },
     /// The run is over and accounted for, but its summary could not be written.
-    #[error("the summary could not be written to {}: {reason}; the events of the run are not affected", path.display())]
+    #[error("the summary of the run could not be written to {}: {reason}; its events are not affected; make that directory writable, or make room there", path.display())]
     Summary {
         /// Path of the summary.
         path: PathBuf,
@@ -149,7 +149,9 @@ pub enum RunError {
         reason: io::Error,
     },
     /// The operating system refused a call.
-    #[error("the operating system refused: {0}; are the limits of this process (`ulimit -a`) high enough?")]
+    #[error(
+        "the operating system refused a thread, a timer or an open file: {0}; are the limits of this process (`ulimit -a`) high enough?"
+    )]
     System(#[from] io::Error),
 }
 
@@ -218,7 +220,7 @@ fn on_loopback(arguments: &RunArguments, config: &Config) -> Result<Option<alone
 /// Raises the limit of file descriptors, and refuses roles that need more than the hard limit.
 fn enough_descriptors(config: &Config, origin: &Origin, hosted: &[Peer]) -> Result<(), RunError> {
     let limit = descriptors::raise().unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot raise the limit of open files: {error}; raise it with `ulimit -n` or LimitNOFILE");
+        tracing::warn!(%error, "this process cannot raise its limit of open files: {error}; raise it with `ulimit -n` or LimitNOFILE");
         descriptors::soft_limit()
     });
     let problems = admission::too_few_descriptors(config, origin, hosted, limit);
@@ -282,7 +284,11 @@ async fn host_roles(
         None => {}
     }
     if let Some(choice) = shared.executor.as_ref().filter(|_| !arguments.quiet) {
-        say(&format_args!("departures are kept by {}: {}", choice.executor.offload(), choice.reason));
+        say(&format_args!(
+            "packets leave at their times by means of {}: {}",
+            choice.executor.offload(),
+            choice.reason
+        ));
     }
     let service = Service::from_environment(shared.turn_counters.clone());
     let mut host = Host::start(config, &hosted, shared).await?;

@@ -50,7 +50,10 @@ pub(crate) fn man_pages(arguments: &ManPagesArguments, evbd: Command) -> ExitCod
     match clap_mangen::generate_to(evbd, &arguments.folder) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            complain!("error: {}: {error}", arguments.folder.display());
+            complain!(
+                "error: cannot write to {}: {error}; give a directory that this user can write to",
+                arguments.folder.display()
+            );
             ExitCode::from(2)
         }
     }

@@ -536,7 +536,7 @@ fn viewers_may_look_and_names_are_served() {
     let (code, status) = system.asks("GET /v1/status", operator, "");
     assert_eq!((code, &status["access"]), (200, &json!("operator")), "{status}");
     let (code, answer) = system.asks("POST /v1/reset", &format!("{viewer}{JSON}"), "");
-    assert_eq!((code, answer["reason"].as_str()), (403, Some("viewers may not give commands")));
+    assert_eq!((code, answer["reason"].as_str()), (403, Some("viewers may look, but not give commands")));
     assert!(
         system
             .raw("GET / HTTP/1.1\r\nHost: daq0.lab\r\nConnection: close\r\n\r\n")

@@ -142,7 +142,7 @@ fn count(summary: &Value, key: &str) -> u64 {
 #[test]
 fn a_run_goes_on_when_there_is_room_again_and_nothing_is_lost() {
     let mut run = Run::start(Some(400), "events = 3000", "30 s", None);
-    let line = run.says("the sink accepts no events");
+    let line = run.says("the builder's sink accepts no events");
     assert!(line.contains("WARN") && line.contains("os error 27"), "{line}");
     assert!(line.contains("run000001_b0") && line.contains(" WARN builder "), "{line}");
     std::thread::sleep(Duration::from_millis(500));
@@ -162,7 +162,7 @@ fn a_run_goes_on_when_there_is_room_again_and_nothing_is_lost() {
 #[test]
 fn a_disk_that_is_full_at_the_start_is_waited_for() {
     let mut run = Run::start(Some(0), "events = 500", "30 s", None);
-    let line = run.says("the sink accepts no events");
+    let line = run.says("the builder's sink accepts no events");
     assert!(line.contains("WARN") && line.contains("os error 27") && line.contains("run000001_b0"), "{line}");
     std::thread::sleep(Duration::from_secs(1));
     run.room();
@@ -179,7 +179,7 @@ fn a_disk_that_is_full_at_the_start_is_waited_for() {
 #[test]
 fn what_is_never_written_is_lost_by_name_and_nothing_else_is() {
     let mut run = Run::start(Some(400), "", "1 s", None);
-    run.says("the sink accepts no events");
+    run.says("the builder's sink accepts no events");
     std::thread::sleep(Duration::from_millis(500));
     run.stop();
     let (code, summary) = run.ends();
@@ -234,10 +234,10 @@ fn a_removed_directory_is_made_again_and_what_it_held_is_a_problem() {
     fs::create_dir(run.path("kept")).unwrap();
     fs::rename(out.join("run000001_b02_0000.evb"), run.path("kept/run000001_b02_0000.evb")).unwrap();
     fs::remove_dir_all(&out).unwrap();
-    let line = run.says("the sink accepts no events");
+    let line = run.says("the builder's sink accepts no events");
     assert!(line.contains("run000001_b01_0000.evb") && line.contains("os error 2"), "{line}");
     assert!(run.says("stored events are gone (").contains("ERROR"));
-    run.says("; stored events are gone, as said above");
+    run.says(", but stored events are gone: the lines before name them and the cause");
     std::thread::sleep(Duration::from_millis(200));
     run.stop();
     let (code, summary) = run.ends();
@@ -283,7 +283,7 @@ fn a_full_file_system_is_waited_for() {
     let outcome = std::panic::catch_unwind(|| {
         let mut run = Run::start(None, "events = 1500", "30 s", Some(&out));
         // The file system is too small for 1500 events of 1.2 kB.
-        let line = run.says("the sink accepts no events");
+        let line = run.says("the builder's sink accepts no events");
         assert!(line.contains("os error 28"), "{line}");
         fs::remove_file(&ballast).unwrap();
         let remounted = Command::new("mount").args(["-o", "remount,size=8m"]).arg(mount.path()).status();

@@ -147,7 +147,7 @@ fn warnings_are_sentences_with_the_names_of_sources_and_builders() {
     let disk = Part::start(dir, "disk", &["builder:1"], Some(384));
     let dying_source = Part::start(dir, "source", &["source:3"], None);
     let dying_builder = Part::start(dir, "builder", &["builder:2"], None);
-    disk.says(&["WARN builder 1 (node a): the sink accepts no events", "os error 27"]);
+    disk.says(&["WARN builder 1 (node a): the builder's sink accepts no events", "os error 27"]);
     for port in &ports {
         disturb(*port);
     }
@@ -156,9 +156,9 @@ fn warnings_are_sentences_with_the_names_of_sources_and_builders() {
     disk.says(&["WARN builder 1 (node a): the builder refused a connection from 127.0.0.1:"]);
     signals::send("KILL", [&dying_source.child]);
     lead.says(&["source 3 (TPC crate 1) is down"]);
-    disk.says(&["WARN builder 1 (node a): the lane from source 3 (TPC crate 1) is down"]);
+    disk.says(&["WARN builder 1 (node a): the connection (lane) from source 3 (TPC crate 1) is down"]);
     signals::send("KILL", [&dying_builder.child]);
-    lead.says(&["the lane to builder 2 (node b)", " is down"]);
+    lead.says(&["the connection (lane) to builder 2 (node b)", " is down"]);
     lead.says(&["builder 2 (node b) is gone"]);
     signals::send("TERM", [&lead.child]);
     disk.says(&["ERROR builder 1 (node a): "]);
@@ -172,7 +172,8 @@ fn warnings_are_sentences_with_the_names_of_sources_and_builders() {
     }
     assert!(count >= 8, "{count} lines");
     // Three sources lose this builder, and try to reach it again and again.
-    let lanes = lead.text().lines().filter(|line| line.contains("the lane to builder 2")).count();
+    let lanes =
+        lead.text().lines().filter(|line| line.contains("the connection (lane) to builder 2")).count();
     assert!(lanes <= 8, "{lanes} lines about one builder:\n{}", lead.text());
 }
 

@@ -22,7 +22,7 @@ use crate::format::{Flaw, HeaderFlaw};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {action} {}: {source}", path.display())]
+#[error("cannot {action} {}: {source}{}", path.display(), advice(source))]
 pub struct FileError {
     /// The operation: `"write to"`, `"open"`, …
     pub action: &'static str,
@@ -30,6 +30,15 @@ pub struct FileError {
     pub path: PathBuf,
     /// The operating system's error.
     pub source: io::Error,
+}
+
+/// Returns what an operator can do about an error that is not about the disk.
+fn advice(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotFound => "; check the path",
+        io::ErrorKind::PermissionDenied => "; give this user access to it",
+        _ => "",
+    }
 }
 
 impl FileError {
@@ -116,7 +125,7 @@ pub enum WriteError {
     /// The operating system refused an operation, for example because the disk is full. The file
     /// was cut back to the last commit and is readable. To retry, the caller appends the events
     /// that the error lists again.
-    #[error("{file}; {} not accepted", events(not_accepted))]
+    #[error("{file}; {} not accepted, so write again when the cause is gone", events(not_accepted))]
     Failed {
         /// The failed operation.
         file: FileError,
@@ -177,7 +186,7 @@ impl WriteError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EventRefusal {
     /// The event belongs to another run than the file.
-    #[error("the event is of run {event}, but the file is of run {file}")]
+    #[error("the event is of run {event}, but the file is of run {file}: write it to a file of its own run")]
     Run {
         /// The event's run.
         event: RunNumber,
@@ -185,7 +194,9 @@ pub enum EventRefusal {
         file: RunNumber,
     },
     /// The event belongs to another run with the same number.
-    #[error("the event is of the run with the id {event}, but the file is of the run with the id {file}")]
+    #[error(
+        "the event is of the run with the id {event}, but the file is of the run with the id {file}: write it to a file of its own run"
+    )]
     RunId {
         /// The id of the event's run.
         event: RunId,
@@ -193,7 +204,9 @@ pub enum EventRefusal {
         file: RunId,
     },
     /// The event was built by another builder.
-    #[error("builder {event} built the event, but the file is of builder {file}")]
+    #[error(
+        "builder {event} built the event, but the file is of builder {file}: write it to a file of its own builder"
+    )]
     Builder {
         /// The event's builder.
         event: BuilderId,
@@ -292,7 +305,7 @@ pub enum ReadError {
     },
     /// The checksum of the index is right, but an entry does not point to the record of its event:
     /// the program that wrote the file is at fault.
-    #[error("{}: the index of the file points to byte {offset} for event {event}, but another record stands there", path.display())]
+    #[error("{}: the index of the file points to byte {offset} for event {event}, but another record stands there; read the file without its index, or make a new one of it with `evbd merge`", path.display())]
     WrongIndex {
         /// The file.
         path: PathBuf,

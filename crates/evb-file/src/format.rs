@@ -85,7 +85,7 @@ pub enum FormatVersion {
 /// assert_eq!("3".parse::<FormatVersion>(), Err(ParseVersionError));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the versions of the file format are 1 and 2")]
+#[error("there is no such version of the file format: give 1 or 2")]
 pub struct ParseVersionError;
 
 impl FormatVersion {

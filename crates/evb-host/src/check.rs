@@ -96,7 +96,10 @@ pub fn main(
         complain!("\n{reason}");
     }
     for (host, (roles, reason)) in locations.iter().flat_map(Locations::unknown) {
-        complain!("warning: {}: `{host}` is {reason}", roles_in_words(&roles));
+        complain!(
+            "warning: {}: the host `{host}` is {reason}; if it is this host, correct the name, DNS or /etc/hosts",
+            roles_in_words(&roles)
+        );
     }
     if is_refused { BAD_CONFIGURATION.into() } else { ExitCode::SUCCESS }
 }

@@ -160,7 +160,7 @@ fn apply(arguments: &ProvisionArguments, plan: &Plan, wanted: &Wanted, nic: &Nic
 fn limit_only_queue(nic: &Nic, wanted: &Wanted) -> String {
     let ([(file, now)], Means::There) = (&nic.queues[..], nic.queue_rate) else {
         return format!(
-            "the limit of the card (tx_maxrate) is not used: it is {}, with {} queues",
+            "the limit of the card (tx_maxrate) is not used, and the token buckets keep the rate without it: it is {}, with {} queues",
             nic.queue_rate.word(),
             nic.queues.len()
         );
@@ -169,7 +169,10 @@ fn limit_only_queue(nic: &Nic, wanted: &Wanted) -> String {
     match *now {
         Some(0) => match nic::limit_queue(file, limit) {
             Ok(()) => format!("{}: {limit} Mbit/s", file.display()),
-            Err(error) => format!("{}: not used: {error}", file.display()),
+            Err(error) => format!(
+                "{}: the limit of the card is not used, and only the token buckets keep the rate: {error}",
+                file.display()
+            ),
         },
         Some(set) => format!("{}: another program has set {set} Mbit/s, which stays", file.display()),
         None => format!(
@@ -186,7 +189,12 @@ fn remove(arguments: &ProvisionArguments, nic: &Nic) -> ExitCode {
         Ok(Root::Default(kind)) => say!("{device}: nothing to remove, the kernel's {kind} is there"),
         Ok(_) => match executor::root(&mut Iproute, device) {
             Ok(Root::Default(kind)) => say!("{device}: removed; the kernel's {kind} is there again"),
-            Ok(other) => return failed(&format!("{device}: removed, but now there is {other:?}")),
+            Ok(other) => {
+                let other = if let Root::Foreign(root) = other { root } else { "evbd's qdisc".to_owned() };
+                return failed(&format!(
+                    "{device}: removed, but {other} is there again, so a program sets it up: find and end it"
+                ));
+            }
             Err(error) => return failed(&error),
         },
         Err(error) => return failed(&error),
@@ -194,7 +202,10 @@ fn remove(arguments: &ProvisionArguments, nic: &Nic) -> ExitCode {
     if let ([(file, Some(1..))], true) = (&nic.queues[..], arguments.nic)
         && let Err(error) = nic::limit_queue(file, 0)
     {
-        return failed(&format!("{}: {error}", file.display()));
+        return failed(&format!(
+            "{device}: removed, but the limit of the card stays in {}: {error}; write 0 to this file as root",
+            file.display()
+        ));
     }
     ExitCode::SUCCESS
 }

@@ -57,7 +57,7 @@ impl TrafficClass {
             }
             tracing::warn!(
                 priority,
-                "cannot set socket priority {priority} without CAP_NET_ADMIN; grant it, or use a priority up to 6"
+                "this process cannot give its packets the priority {priority} without CAP_NET_ADMIN, so they have none; grant it, or configure a priority up to 6"
             );
         }
         Ok(())

@@ -51,7 +51,7 @@ fn report_refusal(name: &str, error: &std::io::Error, was_asked: bool) {
     static ASKED: std::sync::Once = std::sync::Once::new();
     static OURS: std::sync::Once = std::sync::Once::new();
     let words = format!(
-        "cannot use the TCP congestion control {name}, so the system's default stays: {error}; \
+        "this process cannot use the TCP congestion control {name}, so the system's default stays: {error}; \
          /proc/sys/net/ipv4/tcp_allowed_congestion_control lists the names that this process may use"
     );
     match was_asked {

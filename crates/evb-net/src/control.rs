@@ -55,13 +55,13 @@ const READ_SIZE: usize = 64 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// The peer closed the control connection.
-    #[error("the peer closed the control connection")]
+    #[error("the other side closed the connection")]
     Closed,
     /// The network or the peer's host failed.
-    #[error("the control connection failed: {0}")]
+    #[error("the connection failed: {0}")]
     Io(#[from] io::Error),
     /// The peer announced a message that is longer than the limit.
-    #[error("the peer announced a message of {length} bytes; the limit is {MAX_MESSAGE}")]
+    #[error("the other side announced a message of {length} bytes, but the limit is {MAX_MESSAGE}")]
     TooLong {
         /// The announced length.
         length: u32,
@@ -74,10 +74,12 @@ pub enum LinkError {
     #[error(transparent)]
     Forged(#[from] Forged),
     /// The connection has used up all numbers (nonces) for encrypted parcels.
-    #[error("this connection's keys are used up; the connection must be opened again")]
+    #[error("the keys of this connection are used up, so evb opens it again with new ones")]
     UsedUp,
     /// The peer reads too slowly: more than [`OUTGOING_LIMIT`] bytes are queued for it.
-    #[error("the peer reads too slowly: more than {OUTGOING_LIMIT} bytes wait to be sent to it")]
+    #[error(
+        "the other side reads too slowly, and more than {OUTGOING_LIMIT} bytes wait for it: look whether its host is overloaded"
+    )]
     Overflow,
 }
 

@@ -64,14 +64,14 @@ pub enum HandshakeError {
     Preamble(#[from] PreambleError),
     /// The peer announced a handshake message that is longer than the limit.
     #[error(
-        "the peer announced a handshake of {length} bytes; the limit is {MAX_HELLO}; install the same release of evb on both"
+        "the peer announced a first message of {length} bytes, but the limit is {MAX_HELLO}; install the same release of evb on both"
     )]
     TooLong {
         /// The announced length.
         length: u32,
     },
     /// The received bytes are not a valid handshake message.
-    #[error("malformed handshake: {0}; install the same release of evb on both")]
+    #[error("the peer's first message is malformed: {0}; install the same release of evb on both")]
     Malformed(String),
     /// The peer has no key, but this process requires one.
     #[error(
@@ -98,7 +98,9 @@ pub enum HandshakeError {
     #[error("refused: {}; check that both have the same key, because the peer has not proved that it has this one", words(.0))]
     Unauthenticated(Refusal),
     /// The operating system provides no random numbers, or the encryption failed.
-    #[error("cannot agree on keys with the peer: {0}")]
+    #[error(
+        "cannot agree on keys with the peer: {0}; install the same release of evb on both, with copies of one key_file"
+    )]
     Cipher(#[from] CipherError),
     /// The peer is on another host, and this build cannot protect the connection.
     #[error(

@@ -35,7 +35,7 @@ use evb_core::{
 #[derive(Debug, thiserror::Error)]
 pub enum LaneEnd {
     /// The peer closed the lane's connection.
-    #[error("the peer closed the lane")]
+    #[error("the other side closed the connection, so it has ended or was stopped")]
     Closed,
     /// The network or the peer's host failed.
     #[error(
@@ -44,7 +44,7 @@ pub enum LaneEnd {
     Io(#[from] io::Error),
     /// The source reads too slowly: too many bytes of grants and commits are queued for it.
     #[error(
-        "the source reads too slowly: more than {} bytes of grants and commits wait to be sent to it",
+        "the source reads too slowly, and more than {} bytes of control messages wait for it: look whether its host is overloaded",
         builder_end::OUTGOING_LIMIT
     )]
     Overflow,
@@ -65,12 +65,12 @@ pub enum LaneEnd {
     NotSilent,
     /// No datagram reaches the peer any more, although the TCP connection is alive.
     #[error(
-        "no datagram gets through any more, though the TCP connection is alive; the lane connects again and looks for another path"
+        "no UDP packet gets through any more, though the TCP connection is alive, so look at switches and firewalls on the way"
     )]
     Silent,
     /// Packets of a size that used to reach the peer no longer do; the path must be probed again.
     #[error(
-        "packets of {0} bytes do not get through any more; the lane connects again and looks for the largest size that does"
+        "packets of {0} bytes do not get through any more, so look at the MTU of devices and switches on the way; evb looks for the largest size that does"
     )]
     PathShrank(u32),
     /// The received bytes fail authentication: no peer with the key sent them in this form.

@@ -76,7 +76,8 @@ fn interface_index(interface: Option<&str>) -> io::Result<u32> {
     let links = link::links().map_err(|reason| io::Error::other(reason.to_string()))?;
     let found = links.into_iter().find(|link| link.name == name);
     found.map(|link| link.index).ok_or_else(|| {
-        let problem = format!("there is no network interface `{name}` here; see `ip address`");
+        let problem =
+            format!("this host has no network interface `{name}`; `ip address` lists those that it has");
         io::Error::new(io::ErrorKind::NotFound, problem)
     })
 }

@@ -41,16 +41,18 @@ const MAX_NAME: u8 = 64;
 #[derive(Debug, thiserror::Error)]
 pub(in crate::input) enum FrontEndError {
     #[error(
-        "the front end announced a fragment of {length} B, more than max_fragment ({limit}): it is not a front end, or its stream is out of step"
+        "it announced a fragment of {length} B, more than max_fragment ({limit}): it is not a front end, or its stream is out of step"
     )]
     Length { length: u32, limit: Bytes },
-    #[error("the connection ended inside a fragment")]
+    #[error(
+        "the connection ended in the middle of a fragment, so the front end crashed, or stated a wrong length"
+    )]
     CutShort,
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    #[error("the front end speaks version {0} of the protocol; this evb knows versions 1 and 2")]
+    #[error("it speaks version {0} of the front-end protocol, but this evb knows only versions 1 and 2")]
     Version(u8),
-    #[error("the name of the front end is no printable text of at most {MAX_NAME} bytes")]
+    #[error("the name that it states is no printable text of at most {MAX_NAME} bytes")]
     Name,
     #[error(transparent)]
     Push(#[from] PushError),

@@ -75,9 +75,9 @@ async fn a_stream_out_of_step_is_refused_with_a_reason() {
     for (bytes, reason) in [
         (oversize, "1001 B, more than max_fragment (1 kB)"),
         (http, "542393671 B, more than max_fragment"),
-        (record(1, 0, b"cut")[..22].to_vec(), "inside a fragment"),
-        (record(1, 0, b"cut")[..20].to_vec(), "inside a fragment"),
-        (record(1, 0, b"cut")[..5].to_vec(), "inside a fragment"),
+        (record(1, 0, b"cut")[..22].to_vec(), "in the middle of a fragment"),
+        (record(1, 0, b"cut")[..20].to_vec(), "in the middle of a fragment"),
+        (record(1, 0, b"cut")[..5].to_vec(), "in the middle of a fragment"),
     ] {
         let (fragments, result) = received(&bytes).await;
         let told = result.unwrap_err().to_string();
@@ -230,7 +230,7 @@ async fn a_preamble_that_evb_does_not_know_is_refused_with_a_reason() {
         (preamble(2, &[b'x'; 65]), "at most 64 bytes"),
         (preamble(2, b"\xff"), "printable"),
         (preamble(2, b"a\nb"), "printable"),
-        (cut, "inside a fragment"),
+        (cut, "in the middle of a fragment"),
         ([record(1, 0, b"one"), run].concat(), "more than max_fragment"),
     ] {
         let told = received(&bytes).await.1.unwrap_err().to_string();

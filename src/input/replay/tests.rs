@@ -84,5 +84,10 @@ fn files_without_such_timeslices_are_refused() {
     assert!(matches!(Replay::km3net(&events[0], 0), Err(ReplayError::Km3net { .. })));
     let km3net = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data/km3net_l1_timeslices.dat");
     let error = Replay::km3net(&km3net, 15).unwrap_err().to_string();
-    assert!(error.ends_with("has 15 modules, from 0 to 14; there is no module 15"), "{error}");
+    assert!(
+        error.ends_with(
+            "has no module 15; its 15 modules are numbered from 0 to 14: choose one of them with `module`"
+        ),
+        "{error}"
+    );
 }

@@ -39,8 +39,10 @@ impl<S: System> Leader<S> {
         let mut builders = run.plan.builders.clone();
         let place = builders.binary_search(&id);
         let problem = match (request, place) {
-            ("add-builder", Ok(_)) => Some(("it takes part already", "nothing needs to be done")),
-            ("remove-builder", Err(_)) => Some(("it does not take part", "the status lists those that do")),
+            ("add-builder", Ok(_)) => Some(("it takes part in the run already", "nothing needs to be done")),
+            ("remove-builder", Err(_)) => {
+                Some(("it does not take part in the run", "`evbd ctl status` lists the builders that do"))
+            }
             ("remove-builder", Ok(_)) if builders.len() == 1 => {
                 Some(("it is the last builder of the run", "add another builder first"))
             }
@@ -76,7 +78,11 @@ impl<S: System> Leader<S> {
             Err(_) => run.handle.add_builder(id).await,
         };
         let refused = |error: SteeringError| {
-            SystemError::new("the supervisor", error.to_string(), "look at the status, or try between runs")
+            SystemError::new(
+                "the supervisor",
+                error.to_string(),
+                "see the state of the run with `evbd ctl status`, or try between runs",
+            )
         };
         changed.map_err(|error| refusal(request, refused(error)))?;
         run.plan.builders.clone_from(&builders);

@@ -9,6 +9,9 @@ use evb_core::{
 
 use super::super::SystemError;
 
+/// Advice where the state of the run explains a refusal.
+pub(super) const SEE_STATUS: &str = "see the state of the run with `evbd ctl status`";
+
 pub(super) fn refusal(request: &str, error: SystemError) -> Refusal {
     let SystemError { refused_by, reason, remedy } = error;
     Refusal { request: request.to_owned(), refused_by, reason, remedy }
@@ -35,8 +38,8 @@ pub(super) fn not_ready(missing: &NotReady) -> SystemError {
         }
         NotReady::Silent(peers) => SystemError::new(
             names(peers),
-            "not prepared for the run in time",
-            "its disk may not respond: read its log, then start the run",
+            "did not prepare for the run in time",
+            "its disk may not answer: look at its log and its disk, then start the run",
         ),
         NotReady::NoNumber(peer) => {
             SystemError::new(peer.to_string(), missing.to_string(), "then configure, and start the run")
@@ -51,7 +54,7 @@ pub(super) fn not_ready(missing: &NotReady) -> SystemError {
             "no front end is connected",
             "start its readout, or set `require_readout = \"warn\"`; then start the run",
         ),
-        NotReady::Begun => SystemError::new("the run", "it has begun already", "look at the status"),
+        NotReady::Begun => SystemError::new("the run", "it has begun already", SEE_STATUS),
     }
 }
 

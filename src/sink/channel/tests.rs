@@ -20,5 +20,8 @@ async fn a_full_channel_makes_the_sink_wait_and_loses_nothing() {
     }
     assert!(events.try_recv().is_some() && events.try_recv().is_some() && events.try_recv().is_none());
     drop(events);
-    assert_eq!(sink.write(&event).await, Err(SinkError::lost("the consumer of the events is gone")));
+    assert_eq!(
+        sink.write(&event).await,
+        Err(SinkError::lost("the program has ended the part that takes the events"))
+    );
 }

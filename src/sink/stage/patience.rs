@@ -41,7 +41,7 @@ impl Patience {
         let builder = self.builder.number();
         let (_, told) = self.trouble.get_or_insert_with(|| {
             let kept = counted(held, "event");
-            tracing::warn!(builder, %error, held, "the sink accepts no events, so the builder keeps {kept} and tries again: {error}; make room, or repair the disk");
+            tracing::warn!(builder, %error, held, "the builder's sink accepts no events, so the builder keeps {kept} and tries again: {error}; make room, or repair the disk");
             let now = Instant::now();
             (now, now)
         });
@@ -61,14 +61,14 @@ impl Patience {
         if now - *told >= REMIND {
             *told = now;
             let kept = counted(held, "event");
-            tracing::warn!(builder, %error, held, "the sink still accepts no events, and the builder keeps {kept}: {error}; make room, or repair the disk");
+            tracing::warn!(builder, %error, held, "the builder's sink still accepts no events, and the builder keeps {kept}: {error}; make room, or repair the disk");
         }
         self.look_for_the_end();
         let again = sleep(SINK_RETRY);
         match self.until {
             Some(until) if until <= now => {
                 let lost = counted(held, "event");
-                tracing::error!(builder, %error, events = held, "{lost} lost, because the sink still accepts none after the stop: {error}; repair the disk before the next run");
+                tracing::error!(builder, %error, events = held, "{lost} lost, because the builder's sink still accepts none after the stop: {error}; make room, or repair the disk before the next run");
                 return false;
             }
             Some(until) => tokio::select! {
@@ -94,10 +94,13 @@ impl Patience {
             match std::mem::take(&mut self.has_lost) {
                 true => tracing::warn!(
                     builder,
-                    "the sink accepts events again, after {took}; stored events are gone, as said above"
+                    "the builder's sink accepts events again, after {took}, but stored events are gone: the lines before name them and the cause"
                 ),
                 false => {
-                    tracing::warn!(builder, "the sink accepts events again, after {took}; no event was lost")
+                    tracing::warn!(
+                        builder,
+                        "the builder's sink accepts events again, after {took}; no event was lost"
+                    )
                 }
             }
         }

@@ -229,9 +229,9 @@ impl Keeper {
         let path = self.path.display();
         if waits >= HANG && !self.told {
             self.told = true;
-            tracing::warn!(%path, "the disk of the journal {path} does not answer, so the run takes no triggers: look at the disk");
+            tracing::warn!(%path, "the disk of the supervisor's journal {path} does not answer, so the run takes no triggers: look at the disk");
         } else if waits < JOURNAL_STALL && std::mem::take(&mut self.told) {
-            tracing::warn!(%path, "the disk of the journal {path} answers again, and the run goes on");
+            tracing::warn!(%path, "the disk of the supervisor's journal {path} answers again, and the run goes on: nothing needs to be done");
         }
         self.stalled
     }
@@ -248,7 +248,7 @@ impl Keeper {
         let end = async { while self.done.recv().await.is_some() {} };
         if tokio::time::timeout(LAST_WRITE, end).await.is_err() {
             let path = self.path.display();
-            tracing::warn!(%path, "the disk of the journal {path} does not answer, so the file stays open until this process ends");
+            tracing::warn!(%path, "the disk of the journal {path} does not answer, so the file stays open until this process ends: look at the disk");
         }
     }
 }

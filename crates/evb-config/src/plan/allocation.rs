@@ -32,7 +32,7 @@ const LONGEST: u64 = 1024 * 1024;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AllocationError {
     /// A word in the list is neither the name nor the address of a host.
-    #[error("--hosts: `{0}` is neither the name nor an address of a host")]
+    #[error("--hosts: `{0}` is neither the name nor an address of a host; write for example daq1,daq2,daq3")]
     NoHost(String),
     /// The list is abbreviated in Slurm's notation, such as `n[1-3]`.
     #[error("--hosts: `{0}` is an abbreviated list; give its hosts: $(scontrol show hostnames '{0}')")]

@@ -103,7 +103,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
             let exception = exception_of(
                 &event,
                 Outcome::Lost,
-                "the supervisor assigned the event while this builder had no free slot",
+                "the supervisor assigned the event while this builder had no free slot, which is a fault of evb: report it",
             );
             self.unaccounted.except(exception, core::iter::empty());
         }

@@ -69,7 +69,7 @@ impl Admission {
         let because = |reason, detail: String| Err(Refusal::because(reason, detail));
         let ours = Peer::Builder(self.builder);
         let Some(theirs) = hello.from_peer() else {
-            return because(Reason::Malformed, "the hello does not say who it is from".to_owned());
+            return because(Reason::Malformed, "its first message does not say which role it is: install the same release of evb on both hosts".to_owned());
         };
         if hello.to_peer() != Some(ours) {
             let wanted = hello.to_peer().map_or_else(|| "nobody".to_owned(), |peer| peer.to_string());
@@ -79,31 +79,39 @@ impl Admission {
             );
         }
         let Peer::Source(source) = theirs else {
-            return because(Reason::WrongRole, format!("{ours} accepts lanes from sources only"));
+            return because(
+                Reason::WrongRole,
+                format!("{ours} takes data from sources only: check the addresses in the configuration"),
+            );
         };
         if hello.datagrams != self.datagrams {
             let (wanted, has) = (transport(hello.datagrams), transport(self.datagrams));
             return because(
                 Reason::Configuration,
                 format!(
-                    "{ours} accepts lanes over {has}, but you want {wanted}: set the same network.transport for both"
+                    "{ours} takes data over {has}, but you want {wanted}: set the same network.transport for both"
                 ),
             );
         }
         let RunIdentity { id, run, .. } = self.identity;
         if hello.known_run() != Some(id) {
             let (own, wanted) = (id.short(), hello.run_id.short());
-            let detail = format!("{ours} is in run {run} ({own}), you are in the run {wanted}");
+            let detail = format!(
+                "{ours} is in run {run} ({own}), but you are in the run {wanted}; try again, and if that does not help, start both again"
+            );
             return because(Reason::Run, detail);
         }
         let Ok(lane) = sources.binary_search(&source) else {
-            let detail = format!("source {source} is not in the roster of this run");
+            let detail = format!(
+                "source {source} is not in this run of {ours}: check that both have the same configuration"
+            );
             return because(Reason::UnknownPeer, detail);
         };
         if hello.to_incarnation != self.incarnation.number() {
             let (own, wanted) = (self.incarnation, hello.to_incarnation);
-            let detail =
-                format!("this is incarnation {own} of {ours} in the run, but you want incarnation {wanted}");
+            let detail = format!(
+                "{ours} was started again in this run (incarnation {own}), but you want incarnation {wanted}; the supervisor tells you of the new one"
+            );
             return because(Reason::Incarnation, detail);
         }
         Ok(lane)

@@ -228,13 +228,13 @@ impl Membership {
                 }
                 if now.since(*heard) >= self.silence {
                     self.closes = true;
-                    return Ok(Some(self.lose(format!("it sent nothing for {:?}", self.silence), now)));
+                    return Ok(Some(self.lose(format!("it sent nothing for {}", time(self.silence)), now)));
                 }
             }
             // The driver limits the duration of an attempt before the role has joined.
             State::Away(away) if !is_first => match away.dialing {
                 Some(since) if now.since(since) >= TRY => {
-                    away.fail(format!("no answer within {TRY:?}"), now);
+                    away.fail(format!("no answer within {}", time(TRY)), now);
                     self.closes = true;
                 }
                 // If `patience` ends during an attempt, the attempt may continue for its own time
@@ -301,7 +301,11 @@ impl Membership {
         };
         if is_again {
             let (supervisor, incarnation) = (&self.supervisor, registered.incarnation.number());
-            tracing::info!(supervisor, incarnation, "registered again with the supervisor at {supervisor}");
+            tracing::info!(
+                supervisor,
+                incarnation,
+                "this role has registered again with the supervisor at {supervisor}"
+            );
         }
         self.hello.run_id = identity.id;
         self.hello.incarnation = registered.incarnation.number();
@@ -326,7 +330,7 @@ impl Membership {
             let (supervisor, patience) = (&self.supervisor, time(self.patience));
             tracing::warn!(
                 supervisor,
-                "cannot register with the supervisor at {supervisor}, and tries for {patience}: {words}"
+                "this role cannot register with the supervisor at {supervisor}, and tries for {patience}: {words}"
             );
             away.has_warned = true;
         }
@@ -343,7 +347,7 @@ impl Membership {
         tracing::warn!(
             supervisor,
             cause,
-            "lost the supervisor at {supervisor}, and tries to register again: {cause}"
+            "this role has lost the supervisor at {supervisor}, and tries to register again: {cause}; if it stays away, start the supervisor, or look at its log"
         );
         self.state = State::Away(Away::since(now, cause));
         MembershipEvent::Lost

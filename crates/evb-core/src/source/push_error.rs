@@ -43,6 +43,6 @@ pub enum PushError {
         first: EventId,
     },
     /// The fragment has event id 0.
-    #[error("event ids start at 1")]
+    #[error("the fragment has event id 0, but event ids start at 1")]
     EventZero,
 }

@@ -34,7 +34,7 @@ impl Admission<'_> {
         match (peer, self.roster.seat(peer)) {
             (Peer::Supervisor, _) => Err(Refusal::because(
                 Reason::WrongRole,
-                "a run has only one supervisor, and this process is it",
+                "a run has only one supervisor, and this process is it: end one of the two",
             )),
             (_, None) => Err(self.unknown(peer)),
             (_, Some(Seat::Source(index))) => {
@@ -55,12 +55,15 @@ impl Admission<'_> {
     /// Requirements: docs/reference/protocol.md CONN-8, CONN-9, CONN-15.
     fn check_identity(&self, hello: &Hello) -> Result<Peer, Refusal> {
         let Some(peer) = hello.from_peer() else {
-            return Err(Refusal::because(Reason::Malformed, "the hello does not say who it is from"));
+            return Err(Refusal::because(
+                Reason::Malformed,
+                "its first message does not say which role it is: install the same release of evb on both hosts",
+            ));
         };
         if hello.to_peer() != Some(Peer::Supervisor) {
             return Err(Refusal::because(
                 Reason::WrongRole,
-                "this is the supervisor; check the address that you connect to",
+                "this is the supervisor, but you want another role: check the addresses in the configuration",
             ));
         }
         let (run, run_id) = (self.plan.run, self.plan.run_id);
@@ -118,7 +121,9 @@ impl Admission<'_> {
             self.check_lease_over(seat, now)?;
         }
         if !is_address(&hello.listen) {
-            let detail = format!("the hello of {peer} must contain the host:port at which sources reach it");
+            let detail = format!(
+                "{peer} does not state the host:port at which sources reach it: correct its `listen`"
+            );
             return Err(Refusal::because(Reason::Configuration, detail));
         }
         Ok(())

@@ -12,7 +12,7 @@ pub(super) fn problems(counts: &AnnouncementCounts) -> Vec<String> {
     });
     let leaps = (too_far_ahead > 0).then(|| {
         format!(
-            "{too_far_ahead} trigger announcements were ignored, because their numbers were more than {MAX_COUNT} ahead"
+            "{too_far_ahead} trigger announcements were ignored, because their numbers were more than {MAX_COUNT} ahead: let the trigger program count from 1 at the start of the run, in steps of 1"
         )
     });
     restarted.into_iter().chain(leaps).collect()
@@ -24,14 +24,14 @@ pub(super) fn remarks(counts: &AnnouncementCounts) -> Vec<String> {
     let remark = |what: &str, count: u64| (count > 0).then(|| format!("{what}: {count}"));
     [
         remark(
-            "trigger announcements that did not arrive, and whose triggers were taken with the next one",
+            "announcements of the trigger program that did not arrive, and whose triggers were taken with the next one (no event is lost)",
             unannounced,
         ),
         remark(
-            "trigger announcements that came again, and were ignored",
+            "announcements of the trigger program that came again, and were ignored (no event is lost)",
             if restarts == 0 { repeated } else { 0 },
         ),
-        remark("triggers that came before the run began, and were not taken", before_start),
+        remark("triggers that came before the run began, and were not taken (start the trigger program after the run)", before_start),
     ]
     .into_iter()
     .flatten()

@@ -79,7 +79,7 @@ impl Beginning<'_> {
         let Err(reason) = advanced else { return };
         self.core.phase = Phase::Gathering { until: now + self.core.plan.start_timeout };
         if self.core.plan.hold {
-            tracing::warn!(run = %self.core.plan.run, %reason, "run {} did not begin: {reason}", self.core.plan.run);
+            tracing::warn!(run = %self.core.plan.run, %reason, "run {} did not begin: {reason}; remove the cause, then start the run again", self.core.plan.run);
             return self.core.outbox.push(Output::Begun(Err(reason)));
         }
         let problem = reason.to_string();
@@ -131,7 +131,7 @@ impl Beginning<'_> {
         self.core.roster.note_highest(seat, begun.highest_run);
         let reason = reason_of(&begun.refusal);
         let (run, named) = (self.core.plan.run, self.core.plan.named(peer));
-        tracing::warn!(peer = named, %run, reason, "{named} cannot take part in run {run}: {reason}; remove the cause");
+        tracing::warn!(peer = named, %run, reason, "{named} cannot take part in run {run}: {reason}; remove the cause, which its log explains");
         match self.core.phase {
             Phase::Beginning { .. } => return Err(NotReady::Refused { peer, reason }),
             // An answer to a beginning that was given up.
@@ -144,7 +144,7 @@ impl Beginning<'_> {
     /// Dismisses a peer that cannot take part in the run that is under way.
     fn turn_away(&mut self, peer: Peer, seat: Seat, reason: String, now: Instant) {
         let (run, named) = (self.core.plan.run, self.core.plan.named(peer));
-        let verdict = format!("{named} cannot take part in run {run}: {reason}");
+        let verdict = format!("{named} cannot take part in run {run}: {reason}; remove the cause");
         self.core.books.remark(verdict.clone(), &mut self.core.outbox, now);
         let to = self.core.roster.recipient(seat);
         self.core.outbox.send(to, Message::RunEnd(RunEnd { exit_code: 1, verdict }));
@@ -181,7 +181,7 @@ impl Beginning<'_> {
         self.core.outbox.journal(What::Started(Started {}), now);
         for builder in self.core.roster.unheard() {
             let remark = format!(
-                "{} could not say in time which runs its storage knows; it may know another run {run}",
+                "{} could not say in time which runs its storage knows: look whether it holds files of an earlier run {run}",
                 self.core.plan.named(builder)
             );
             tracing::warn!("{remark}");
@@ -189,10 +189,10 @@ impl Beginning<'_> {
         }
         for source in core::mem::take(&mut self.core.without_readout) {
             let remark = format!(
-                "{} had no readout at the start of the run: none of its front ends was connected",
+                "{} had no readout at the start of the run, because none of its front ends was connected: start its readout program",
                 self.core.plan.named(source)
             );
-            tracing::warn!("{remark}; start its readout program");
+            tracing::warn!("{remark}");
             self.core.books.remark(remark, &mut self.core.outbox, now);
         }
         self.core.roster.hear_everybody(now);

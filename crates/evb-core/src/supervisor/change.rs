@@ -31,13 +31,13 @@ use crate::{
 pub enum NotReady {
     /// The listed peers have not registered, or have left; each with the reason that it gave, if it
     /// gave one.
-    #[error("not registered: {}", with_reasons(.0))]
+    #[error("not registered with the supervisor: {}", with_reasons(.0))]
     Missing(Vec<(Peer, String)>),
     /// The listed sources are not connected to all builders yet.
-    #[error("not connected to all builders yet: {}", names(.0))]
+    #[error("these sources are not connected to all builders yet, and their logs say why: {}", names(.0))]
     Unconnected(Vec<Peer>),
     /// The listed sources have no readout: none of their front ends is connected.
-    #[error("no front end is connected to {}", names(.0))]
+    #[error("no front end is connected to {}: start the readout programs", names(.0))]
     NoReadout(Vec<Peer>),
     /// A peer cannot take part in the run, or left while the run began.
     #[error("{peer}: {reason}")]
@@ -48,7 +48,7 @@ pub enum NotReady {
         reason: String,
     },
     /// The listed peers did not prepare for the first event in time.
-    #[error("not prepared for the run in time: {}", names(.0))]
+    #[error("did not prepare for the run in time, so look at their logs and disks: {}", names(.0))]
     Silent(Vec<Peer>),
     /// The storage of that builder knows the last run number that exists.
     #[error(
@@ -56,7 +56,7 @@ pub enum NotReady {
     )]
     NoNumber(Peer),
     /// The run has begun or ended already.
-    #[error("the run has begun already")]
+    #[error("the run has begun already; nothing needs to be done")]
     Begun,
 }
 
@@ -91,20 +91,20 @@ pub enum ChangeError {
     #[error("the trigger of this run has no rate; only periodic and poisson triggers have one")]
     NoRate,
     /// The builder to be added is part of the run already.
-    #[error("builder {0} is part of the run already")]
+    #[error("builder {0} is part of the run already; nothing needs to be done")]
     KnownBuilder(BuilderId),
     /// The builder to be added was removed, and has not left the run yet.
     #[error("builder {0} is leaving the run; add it when it has left, which the status shows")]
     LeavingBuilder(BuilderId),
     /// The run has no builder with that id, or the builder is leaving already.
-    #[error("the run has no builder {0}, or it is leaving already")]
+    #[error("the run has no builder {0}, or it is leaving already; the status lists the builders")]
     UnknownBuilder(BuilderId),
     /// The builder to be removed is the last one.
     #[error("builder {0} is the last one; stop the run, or add another builder first")]
     LastBuilder(BuilderId),
     /// The run has as many builders as it can have: sources keep a lane to each builder, in sets of
     /// a fixed size.
-    #[error("a run has at most {MAX_BUILDERS} builders")]
+    #[error("a run has at most {MAX_BUILDERS} builders; remove another one first")]
     TooManyBuilders,
     /// With one more builder, more events could be outstanding than a run allows. The limit exists
     /// because one message tells sources of all outstanding events when a builder is lost.

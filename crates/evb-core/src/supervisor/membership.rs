@@ -232,7 +232,7 @@ impl Membership<'_> {
         }
         let awaited = self.roster.raise(index, self.outbox, now);
         let source = self.roster.source(index).id;
-        tracing::info!(%source, "{} is up", self.plan.named(Peer::Source(source)));
+        tracing::info!(%source, "{} is up: it is connected to all builders", self.plan.named(Peer::Source(source)));
         self.pulse.find_source();
         self.due.roster = true;
         if awaited {
@@ -254,7 +254,7 @@ impl Membership<'_> {
         tracing::warn!(
             peer = named,
             reason,
-            "{named} cannot take part in the run: {reason}; remove the cause"
+            "{named} cannot take part in the run: {reason}; remove the cause, which its log explains"
         );
         self.roster.note_parting(seat, reason.clone());
         Refusal::because(Reason::Configuration, format!("{named} cannot take part: {reason}"))
@@ -324,7 +324,9 @@ impl Membership<'_> {
             self.leave(index, now);
         }
         if is_missed || self.phase.is_under_way() {
-            let remark = format!("{named} left the run: {cause}; other builders took its {events}");
+            let remark = format!(
+                "{named} left the run: {cause}; other builders took its {events}; its log says why it left"
+            );
             self.books.remark(remark, self.outbox, now);
         }
         if self.phase.is_under_way() {
@@ -399,7 +401,7 @@ impl Membership<'_> {
         if (gathering || is_alive) && !self.roster.builders().iter().any(stays) {
             return Err(ChangeError::LastBuilder(id));
         }
-        tracing::info!(builder = %id, "{} is to leave the run", self.plan.named(Peer::Builder(id)));
+        tracing::info!(builder = %id, "{} is to leave the run, as asked: it gets no more events", self.plan.named(Peer::Builder(id)));
         self.roster.set_leaving(index, Leaving::Asked);
         self.journal_membership(id, Change::Leaving, now);
         self.offer_slots(index, now);
@@ -440,7 +442,7 @@ impl Membership<'_> {
     fn leave(&mut self, index: BuilderIndex, now: Instant) {
         let id = self.roster.builder(index).id;
         self.roster.set_leaving(index, Leaving::Gone);
-        tracing::info!(builder = %id, "{} has left the run", self.plan.named(Peer::Builder(id)));
+        tracing::info!(builder = %id, "{} has left the run, as asked", self.plan.named(Peer::Builder(id)));
         self.journal_membership(id, Change::Gone, now);
     }
 

@@ -25,7 +25,11 @@ fn while_no_source_is_up_nothing_is_assigned_and_at_last_the_run_ends() {
     stage.pass(Duration::from_secs(11), &[builder(1), builder(2)]);
     stage.reports(&[(1, complete(0)), (2, complete(0))]);
     let report = stage.report.unwrap();
-    assert!(report.problems.iter().any(|problem| problem == "no source is left"), "{:?}", report.problems);
+    assert!(
+        report.problems.iter().any(|problem| problem == "no source is left; look at the logs of the sources"),
+        "{:?}",
+        report.problems
+    );
 }
 
 /// A run whose triggers are free slots has none while no source is up, so it has no dead time.

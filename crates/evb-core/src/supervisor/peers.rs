@@ -17,6 +17,12 @@ use crate::{
     words::{SAME_RELEASE, time},
 };
 
+/// End of a run without sources.
+const NO_SOURCE: &str = "no source is left; look at the logs of the sources";
+
+/// End of a run without builders.
+const NO_BUILDER: &str = "no builder is left; look at the logs of the builders";
+
 impl SupervisorCore {
     /// Registers a peer that wants to take part in the run. If the result is `Ok`, the driver must
     /// connect the peer before it polls again; it closes an older connection of the peer without
@@ -107,14 +113,15 @@ impl SupervisorCore {
             return;
         }
         if self.phase.is_running() && self.pulse.lacks_sources(now) {
-            self.failure("no source is left".to_owned(), now);
-            self.stop("no source is left", now);
+            self.failure(NO_SOURCE.to_owned(), now);
+            self.stop(NO_SOURCE, now);
         }
         if self.phase.is_under_way() && self.pulse.lacks_builders(now) {
             self.pulse.find_builder();
-            self.failure("no builder is left".to_owned(), now);
-            self.dispatch().lose_unassigned("no builder was left to build them", now);
-            self.stop("no builder is left", now);
+            self.failure(NO_BUILDER.to_owned(), now);
+            self.dispatch()
+                .lose_unassigned("no builder was left to build them; look at the logs of the builders", now);
+            self.stop(NO_BUILDER, now);
         }
     }
 

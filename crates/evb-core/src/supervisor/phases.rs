@@ -74,10 +74,15 @@ impl SupervisorCore {
     /// builders.
     pub(super) fn give_outstanding_up(&mut self, now: Instant) {
         let waited = self.plan.drain_time().as_secs_f64();
-        self.dispatch().lose_unassigned("no builder had a slot for them before the run ended", now);
+        self.dispatch().lose_unassigned(
+            "no builder had a free slot for them before the run ended; look at the logs of the builders",
+            now,
+        );
         for index in self.roster.builders().positions() {
             let id = self.roster.builder(index).id;
-            let cause = format!("builder {id} settled no event for {waited} s after the end of triggers");
+            let cause = format!(
+                "builder {id} finished no event for {waited} s after the end of triggers; look at its log"
+            );
             self.dispatch().lose_events(index, cause, now);
         }
         self.finish(now);

@@ -146,20 +146,20 @@ pub enum PlanError {
     NoBuilder,
     /// The run has too many sources. Sets of sources, which are kept for each event, have a fixed
     /// size.
-    #[error("the run has {count} sources; at most {MAX_SOURCES} are possible")]
+    #[error("the run has {count} sources, but at most {MAX_SOURCES} are possible: configure fewer")]
     TooManySources {
         /// Number of configured sources.
         count: usize,
     },
     /// The run has too many builders. Each source keeps a lane to each builder, in sets of a fixed
     /// size.
-    #[error("the run has {count} builders; at most {MAX_BUILDERS} are possible")]
+    #[error("the run has {count} builders, but at most {MAX_BUILDERS} are possible: configure fewer")]
     TooManyBuilders {
         /// Number of configured builders.
         count: usize,
     },
     /// The builders have too many slots. Builders allocate all slots before the first event.
-    #[error("`slots` is {slots}; at most {MAX_SLOTS} are possible")]
+    #[error("`slots` is {slots}, but at most {MAX_SLOTS} are possible: configure fewer")]
     TooManySlots {
         /// Number of configured slots.
         slots: u32,
@@ -176,7 +176,9 @@ pub enum PlanError {
         builders: usize,
     },
     /// The ids of the sources or of the builders are not ascending, or not unique.
-    #[error("the ids of the {role}s must be ascending and different; {id} is not")]
+    #[error(
+        "the ids of the {role}s must be ascending and different, but {id} is not: list each {role} once, in ascending order"
+    )]
     Order {
         /// Name of the role: source or builder.
         role: &'static str,
@@ -194,7 +196,7 @@ pub enum PlanError {
         id: u16,
     },
     /// A value is zero that must be above zero.
-    #[error("`{key}` must be above zero")]
+    #[error("`{key}` of the run is zero, but must be above zero: give a larger value")]
     Zero {
         /// Name of the value.
         key: &'static str,

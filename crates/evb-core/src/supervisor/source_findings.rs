@@ -36,26 +36,26 @@ fn nothing(_: &SourceSummary) -> String {
 const PROBLEMS: [Kind; 4] = [
     Kind {
         amount: |source| source.missing,
-        one: "{source} is missing in {amount} events {detail}",
-        others: "{sources} more sources are missing in up to {most} events each",
+        one: "{source} is missing in {amount} events {detail}; its log says why",
+        others: "{sources} more sources are missing in up to {most} events each; their logs say why",
         detail: causes,
     },
     Kind {
         amount: |source| source.crc_errors,
-        one: "{amount} fragments of {source} were damaged",
-        others: "up to {most} fragments of each of {sources} more sources were damaged",
+        one: "{amount} fragments of {source} were damaged on the way (wrong checksum): check the network and the memory of its host",
+        others: "up to {most} fragments of each of {sources} more sources were damaged on the way: check their network",
         detail: nothing,
     },
     Kind {
         amount: |source| source.refused,
-        one: "{source} refused {amount} fragments of its readout",
-        others: "{sources} more sources refused up to {most} fragments of their readout each",
+        one: "{source} refused {amount} fragments of its readout: its log names the events and the cause",
+        others: "{sources} more sources refused up to {most} fragments of their readout each: their logs name the cause",
         detail: nothing,
     },
     Kind {
         amount: |source| source.contradictions,
-        one: "the readout of {source} pushed {amount} fragments for events of which it had pushed another one{detail}",
-        others: "{sources} more sources got up to {most} different second fragments each of an event",
+        one: "the readout of {source} sent {amount} fragments of events of which it had sent a different one before: compare its event ids with those of other sources{detail}",
+        others: "{sources} more sources got up to {most} different second fragments of events each: compare their event ids",
         detail: |source| source.contradiction.map_or_else(String::new, |first| format!("; {first}")),
     },
 ];
@@ -87,20 +87,20 @@ const REMARKS: [Kind; 9] = [
     },
     Kind {
         amount: |source| if source.front_end_protocol > 1 { source.run_not_stated } else { 0 },
-        one: "{source}: the front end did not state the run of {amount} fragments",
+        one: "{source}: its front end did not state the run of {amount} fragments, which may be of another one",
         others: "{sources} more sources: their front ends did not state the run of up to {most} fragments each",
         detail: nothing,
     },
     Kind {
         amount: |source| source.of_other_runs,
-        one: "{source} discarded {amount} fragments that its front end read out in another run",
+        one: "{source} discarded {amount} fragments that its front end read out in another run, as it should",
         others: "{sources} more sources discarded up to {most} fragments each of other runs",
         detail: nothing,
     },
     Kind {
         amount: |source| source.malformed,
-        one: "front ends of {source} sent {amount} fragments that were cut off, malformed, or with an event id that cannot be: ids start at 1",
-        others: "front ends of {sources} more sources sent up to {most} malformed fragments each",
+        one: "front ends of {source} sent {amount} fragments that were cut off, malformed, or with an event id that cannot be (ids start at 1): correct what they send",
+        others: "front ends of {sources} more sources sent up to {most} malformed fragments each: correct what they send",
         detail: nothing,
     },
     Kind {
@@ -114,8 +114,8 @@ const REMARKS: [Kind; 9] = [
     },
     Kind {
         amount: |source| source.unexpected,
-        one: "{amount} fragments of {source} belonged to no event of the run",
-        others: "up to {most} fragments of each of {sources} more sources belonged to no event of the run",
+        one: "{amount} fragments of {source} belonged to no event of the run: compare its event ids with the triggers",
+        others: "up to {most} fragments of each of {sources} more sources belonged to no event of the run: compare their event ids with the triggers",
         detail: nothing,
     },
 ];

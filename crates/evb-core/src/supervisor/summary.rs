@@ -267,7 +267,10 @@ impl<'a> Summary<'a> {
     fn problems(&self, report: &RunReport) -> Vec<String> {
         let mut problems = self.books.findings().sentences();
         if report.events.open() != Some(0) {
-            problems.push(format!("{LEDGER_OPEN}: {:?}", report.events));
+            problems.push(format!(
+                "{LEDGER_OPEN}, which is a fault of evb (report it with the logs): {:?}",
+                report.events
+            ));
         }
         problems.extend(announcements::problems(&report.triggers));
         problems.extend(source_findings::problems(&report.sources, self.books.is_started()));
@@ -275,7 +278,10 @@ impl<'a> Summary<'a> {
             let seat = self.roster.builder(index);
             let (named, faults) = (self.plan.named(Peer::Builder(seat.id)), self.books.total(index).faults);
             if faults > 0 {
-                problems.push(format!("{named} settled {} {NOT_ASSIGNED}", counted(faults, "event")));
+                problems.push(format!(
+                    "{named} finished {} {NOT_ASSIGNED}: its log says more",
+                    counted(faults, "event")
+                ));
             }
             match &seat.report {
                 None if !self.books.is_started() || seat.incarnation == 0 => {}
@@ -325,7 +331,12 @@ fn mismatch(builder: &str, tally: &BuilderTally, report: &BuilderReport) -> Opti
         .filter(|(_, (ours, theirs))| *ours != theirs)
         .map(|(name, (ours, theirs))| format!("{theirs} {name} where the supervisor counted {ours}"))
         .collect();
-    (!differences.is_empty()).then(|| format!("{builder} reports {}", differences.join(", ")))
+    (!differences.is_empty()).then(|| {
+        format!(
+            "{builder} reports {}, which is a fault of evb: report it with the logs",
+            differences.join(", ")
+        )
+    })
 }
 
 fn verdict(report: &RunReport) -> String {

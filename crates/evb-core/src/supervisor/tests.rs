@@ -529,7 +529,7 @@ fn outcomes_are_counted_apart_and_causes_kept() {
     assert_eq!((events.complete, events.incomplete, events.rejected, events.lost), (1, 1, 1, 1));
     assert_eq!(
         report.problems,
-        ["1 event lost: builder 2: full disk", "source 5 is missing in 1 event (1 down)"]
+        ["1 event lost: builder 2: full disk", "source 5 is missing in 1 event (1 down); its log says why"]
     );
 }
 
@@ -586,7 +586,7 @@ fn a_drain_ends_in_time_and_names_the_culprit() {
     assert_eq!((stage.core.progress().outstanding, stage.core.progress().events.lost), (0, 1));
     stage.pass(Duration::from_secs(6), &EVERYBODY);
     let said = stage.report.unwrap().problems.join("\n");
-    assert!(said.contains("1 event lost: builder 2 settled no event for"), "{said}");
+    assert!(said.contains("1 event lost: builder 2 finished no event for"), "{said}");
     assert!(said.contains("source 3 gave no final report"), "{said}");
 }
 

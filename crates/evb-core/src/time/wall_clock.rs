@@ -105,7 +105,7 @@ impl fmt::Display for Utc {
 /// assert_eq!("yesterday".parse::<Utc>(), Err(ParseUtcError));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a time is written as 2025-11-13T02:13:20.123456789Z")]
+#[error("this is no time; write it as 2025-11-13T02:13:20.123456789Z")]
 pub struct ParseUtcError;
 
 impl FromStr for Utc {

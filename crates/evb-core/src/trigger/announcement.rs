@@ -55,13 +55,17 @@ pub enum Asked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TriggerMessageError {
     /// The bytes are neither a number nor an announcement.
-    #[error("the message is neither an announcement (`evbt`, number, time) nor a number as text")]
+    #[error(
+        "the message is neither an announcement (`evbt`, number, time) nor a number as text: does another program send to this port?"
+    )]
     Form,
     /// The message requests more than [`MAX_COUNT`] triggers at once.
-    #[error("the message asks for more than {MAX_COUNT} triggers")]
+    #[error(
+        "the message asks for more than {MAX_COUNT} triggers: let the trigger program ask for fewer at once"
+    )]
     Count,
     /// The announcement has trigger number 0, but numbers begin with 1.
-    #[error("trigger numbers begin with 1")]
+    #[error("the message has trigger number 0: let the trigger program count from 1")]
     Zero,
 }
 

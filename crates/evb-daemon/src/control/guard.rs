@@ -65,8 +65,8 @@ impl Guard {
         let access = self.access(headers)?;
         if access == Access::Viewer && !is_look(method) {
             return Err(forbidden(
-                "viewers may not give commands",
-                "send `Authorization: Bearer TOKEN` with the content of the token file",
+                "viewers may look, but not give commands",
+                "to give commands, send `Authorization: Bearer TOKEN` with the content of the token file",
             ));
         }
         let is_json = text(headers, &CONTENT_TYPE).is_some_and(|kind| {
@@ -122,7 +122,10 @@ impl Guard {
             && origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://")) != Some(host)
         {
             let reason = format!("the request was made by a page of `{}`", short(origin));
-            return Err(forbidden(&reason, "pages of other sites may not give commands"));
+            return Err(forbidden(
+                &reason,
+                "open the page of evbd itself: pages of other sites may not give commands",
+            ));
         }
         Ok(())
     }
@@ -161,7 +164,7 @@ fn check_form(head: &Parts) -> Result<(), Answer> {
     }
     let host = text(&head.headers, &HOST).unwrap_or_default();
     if host.contains('@') {
-        return bad("`Host` names a user");
+        return bad("the request's `Host` names a user");
     }
     match head.uri.authority() {
         Some(authority) if authority.as_str() != host => bad("the request asks for another host than `Host`"),

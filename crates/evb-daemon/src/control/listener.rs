@@ -164,7 +164,7 @@ async fn respond(desk: &Desk, peer: SocketAddr, request: Request<Incoming>, busy
     if !is_look(&head.method) {
         desk.rendered.forget().await;
         let (method, path, status) = (&head.method, head.uri.path(), answer.status);
-        tracing::info!(%peer, %method, path, status = status.as_u16(), "answered {method} {path} of {peer}: {status}");
+        tracing::info!(%peer, %method, path, status = status.as_u16(), "run control answered {method} {path} of {peer}: {status}");
     }
     answer
 }

@@ -61,7 +61,7 @@ fn parse_after(query: Option<&str>) -> Result<u64, Answer> {
     query.strip_prefix("after=").and_then(|number| number.parse().ok()).ok_or_else(|| {
         Answer::turned_away(
             StatusCode::BAD_REQUEST,
-            "the query is not after=N",
+            "the query of this request is not after=N",
             "ask for /v1/history?after=N with the number of the last sample that you have",
         )
     })

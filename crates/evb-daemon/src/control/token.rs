@@ -19,7 +19,7 @@ pub(crate) struct Token(String);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TokenError {
     /// The file cannot be read, or others may read or change it.
-    #[error("token file: {0}")]
+    #[error("token file: {0}; give a file that holds the token and that only its owner can read")]
     File(#[from] SecretError),
     /// The file holds no token.
     #[error(

@@ -51,7 +51,7 @@ fn take_precedence() {
     match host::take_precedence() {
         Ok(how) => tracing::debug!(?how, "the supervisor has precedence over other programs"),
         Err(error) => {
-            tracing::info!(%error, "the supervisor has no precedence over other programs: {error}; allow real-time priority 1, or nice {}", host::PRECEDENCE);
+            tracing::info!(%error, "the supervisor has no precedence over other programs, so it may be slow while this host is busy: {error}; allow its user real-time priority 1, or nice {}", host::PRECEDENCE);
         }
     }
 }
@@ -132,7 +132,7 @@ impl Host {
             }
             service.stopping();
             if !self.stop("interrupted by a signal").await {
-                complain!("the run had not begun");
+                complain!("interrupted before the run began: nothing was built");
                 break Ok(Ended::Part(Vec::new()));
             }
         };
@@ -174,7 +174,7 @@ impl Host {
             match role.map_err(|error| RunError::Supervisor(error.to_string()))? {
                 Ok(role) => joined.push(role),
                 Err(error) if *is_stopping => {
-                    tracing::info!(%error, "a role did not join the run, which ends: {error}");
+                    tracing::info!(%error, "a role of this process did not join the run, which ends, so nothing needs to be done: {error}");
                 }
                 Err(error) => return Err(error),
             }

@@ -125,14 +125,14 @@ async fn take_part(
             // this is not a failure.
             Ok(ended) if stopping && ended.never_began() => 0,
             Ok(ended @ Ended::Part(_)) => publisher.publish_end(ended).unwrap_or_else(|error| {
-                tracing::warn!(%error, "{error}; make its directory writable, or make room there");
+                tracing::warn!(%error, "{error}");
                 1
             }),
             Ok(Ended::Closed(report)) => report.exit_code,
             // Leaving before the run has begun ends the connection, which is not a failure.
             Err(_) if stopping => 0,
             Err(error) => {
-                tracing::warn!(%error, "this process could not take part in the run to its end, and joins the next one: {error}");
+                tracing::warn!(%error, "this process could not take part in the run to its end, and joins the next one: {error}; remove the cause until then");
                 tokio::time::sleep(RESPITE).await;
                 1
             }

@@ -63,7 +63,10 @@ pub(super) fn all(config: &Config) -> Vec<Peer> {
 fn here(config: &Config, origin: &Origin) -> Result<Vec<Peer>, RunError> {
     let locations = Locations::of(config);
     for (host, (roles, reason)) in locations.unknown() {
-        tracing::warn!("{}: `{host}` is {reason}", roles_in_words(&roles));
+        tracing::warn!(
+            "{}: the host `{host}` is {reason}; if it is this host, correct the name, DNS or /etc/hosts",
+            roles_in_words(&roles)
+        );
     }
     let problems = locations.problems(origin);
     if problems.are_fatal() {

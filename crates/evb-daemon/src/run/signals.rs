@@ -61,7 +61,7 @@ impl Signals {
                 Effect::None => {}
                 Effect::Drain => break,
                 Effect::Leave => {
-                    complain!("interrupted again: leaving at once; the ledger stays open");
+                    complain!("interrupted again: leaving at once, without a report on the events under way");
                     std::process::exit(LEFT);
                 }
             }

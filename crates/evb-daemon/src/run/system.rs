@@ -106,7 +106,7 @@ impl System for FromFile {
         let shared = shared.prove(&config, &hosted).map_err(fault)?;
         if let Some(choice) = &shared.executor {
             let (by, reason) = (choice.executor.offload(), &choice.reason);
-            tracing::info!(%by, reason, "departures are timed by {by}: {reason}");
+            tracing::info!(%by, reason, "packets leave at their times by means of {by}: {reason}");
         }
         self.publisher.note_files(&config, &hosted);
         (self.config, self.hosted, self.shared) = (config, hosted, shared);
@@ -153,7 +153,7 @@ impl System for FromFile {
     fn ended(&mut self, report: &RunReport) {
         self.last = Some(RunNumber::new(report.run));
         if let Err(error) = self.publisher.publish(report) {
-            tracing::warn!(%error, "{error}; make its directory writable, or make room there");
+            tracing::warn!(%error, "{error}");
         }
     }
 }

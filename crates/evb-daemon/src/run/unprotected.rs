@@ -22,7 +22,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
     if let TriggerConfig::External { listen, .. } = &config.supervisor.trigger
         && is_open(listen)
     {
-        said.push(format!("any program that reaches {listen} can send triggers: no key protects that port"));
+        said.push(format!("any program that reaches {listen} can send triggers, because no key protects that port: let a firewall admit only the trigger program"));
     }
     for source in &config.sources {
         if let Input::Tcp { listen, .. } = &source.input
@@ -30,7 +30,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
         {
             let id = source.id;
             said.push(format!(
-                "source {id} takes fragments from any program that reaches {listen}: no key protects that port"
+                "source {id} takes fragments from any program that reaches {listen}, because no key protects that port: let a firewall admit only its front ends"
             ));
         }
     }

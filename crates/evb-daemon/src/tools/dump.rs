@@ -45,7 +45,9 @@ pub(crate) fn main(arguments: &DumpArguments) -> ExitCode {
     let files = match files {
         Ok(files) if !files.is_empty() => files,
         Ok(_) | Err(VerifyError::NoFiles { .. }) => {
-            return nothing_done(&"there are no event files (*.evb) at the given paths");
+            return nothing_done(
+                &"there are no event files (*.evb) at the given paths; give the directory of a sink, or its files",
+            );
         }
         Err(error) => return nothing_done(&error),
     };
@@ -101,7 +103,11 @@ fn one(files: &[PathBuf], event: EventId, payloads: bool, out: &mut dyn Write) -
     if found {
         return Ok(code);
     }
-    writeln!(out, "event {event} is in none of the {} files", files.len())?;
+    writeln!(
+        out,
+        "event {event} is in none of the {} files; `evbd verify` lists the event ids that are in no file",
+        files.len()
+    )?;
     Ok(ExitCode::FAILURE)
 }
 

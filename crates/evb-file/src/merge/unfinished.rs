@@ -100,7 +100,10 @@ impl Drop for Unfinished {
 fn lock(dir: &Path) -> Result<File, FileError> {
     let lock = File::open(dir).map_err(FileError::of("open", dir))?;
     if lock.try_lock().is_err() {
-        let busy = io::Error::new(io::ErrorKind::ResourceBusy, "another merge writes there");
+        let busy = io::Error::new(
+            io::ErrorKind::ResourceBusy,
+            "another merge writes there; wait until it has ended, or give another directory",
+        );
         return Err(FileError::of("use", dir)(busy));
     }
     Ok(lock)

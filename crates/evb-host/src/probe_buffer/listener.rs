@@ -63,7 +63,9 @@ pub(super) enum ListenError {
     #[error("sender {sender}, {address}: {reason}; its output says more")]
     Gone { sender: usize, address: SocketAddr, reason: io::Error },
     /// A sender sent a message that violates the protocol.
-    #[error("sender {sender}, {address}, sent an unexpected answer; is it of this version?")]
+    #[error(
+        "sender {sender}, {address}, sent an unexpected answer; install the same release of evb on both hosts"
+    )]
     Confused { sender: usize, address: SocketAddr },
     /// No datagram of a sender arrives, for example because a firewall drops them.
     #[error(
@@ -77,7 +79,7 @@ pub(super) enum ListenError {
     )]
     Lossy { sender: usize, address: SocketAddr, lost: u64, sent: u64 },
     /// The UDP socket returned an error.
-    #[error("the UDP socket failed: {0}")]
+    #[error("the UDP socket of this host failed: {0}; look at its network device, then repeat the probe")]
     Socket(io::Error),
 }
 

@@ -61,7 +61,7 @@ pub(super) fn text(result: &SearchResult) -> String {
 }
 
 fn not_reached(text: &mut String, result: &SearchResult) {
-    let why = result.not_reached.unwrap_or("too few datagrams arrived to tell");
+    let why = result.not_reached.unwrap_or("too few datagrams arrived to tell, so repeat the probe");
     let _ = writeln!(text, "bursts      up to {} nothing lost", result.largest_clean);
     let _ = writeln!(text, "\nport_buffer: not reached: {why}");
     if result.most_waiting > Bytes::kib(1) {

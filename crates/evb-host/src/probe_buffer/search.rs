@@ -155,7 +155,8 @@ impl<R: Rig> Search<'_, R> {
         let spaced = 4.0 * senders as f64 * self.frame() / slowest * 1e9;
         self.ahead_spacing = (spaced as u64).clamp(500_000, 20_000_000);
         if self.links.iter().any(|rate| *rate <= 0.0) {
-            self.result.not_reached = Some("not every sender's datagrams come through");
+            self.result.not_reached =
+                Some("the datagrams of a sender do not come through: look at its network and at firewalls");
         }
         Ok(())
     }

@@ -46,7 +46,9 @@ pub(super) enum SendError {
     #[error("the connection to the listener ended: {0}; the listener's output says why")]
     Gone(#[from] io::Error),
     /// The peer is not a listener, or has another version.
-    #[error("{0} is not an `evbd probe-buffer listen` of this version: {1}")]
+    #[error(
+        "{0} is not an `evbd probe-buffer listen` of this release: {1}; check the address, and install the same release on both hosts"
+    )]
     Stranger(SocketAddr, &'static str),
 }
 

@@ -22,10 +22,10 @@ pub(crate) struct Iproute;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TcError {
     /// The program `tc` cannot be run.
-    #[error("tc does not run: {0}; install iproute2")]
+    #[error("the program `tc` does not run: {0}; install iproute2")]
     Missing(io::Error),
     /// `tc` or the kernel refused a command.
-    #[error("tc {command}: {said}{}", hint(.said))]
+    #[error("the command `tc {command}` failed: {said}{}", hint(.said))]
     Refused {
         /// Arguments of the command.
         command: String,
@@ -33,7 +33,7 @@ pub(crate) enum TcError {
         said: String,
     },
     /// The output of `tc` has an unknown form.
-    #[error("tc {command}: its answer is not understood; iproute2 4.17 or later is needed")]
+    #[error("the answer of the command `tc {command}` is not understood; install iproute2 4.17 or later")]
     Garbled {
         /// Arguments of the command.
         command: String,
@@ -49,7 +49,10 @@ fn hint(said: &str) -> &'static str {
         ("qdisc not found", "; this kernel lacks that qdisc (CONFIG_NET_SCH_HTB, _TBF)"),
         ("TC classifier not found", "; this kernel lacks that classifier (CONFIG_NET_CLS_U32, _BASIC)"),
     ];
-    hints.iter().find(|(words, _)| said.contains(words)).map_or("", |(_, hint)| hint)
+    hints
+        .iter()
+        .find(|(words, _)| said.contains(words))
+        .map_or("; the log of the kernel may say why", |(_, hint)| hint)
 }
 
 impl TrafficControl for Iproute {
@@ -94,7 +97,9 @@ pub(crate) enum ProvisionError {
         root: String,
     },
     /// A command failed, and evbd has undone all commands before it.
-    #[error("{cause}; evbd has undone all steps: {device} has the kernel's default")]
+    #[error(
+        "{cause}; evbd has undone all steps, so {device} has the kernel's default: remove the cause, then apply again"
+    )]
     RolledBack {
         /// Name of the device.
         device: String,

@@ -151,7 +151,7 @@ pub(crate) enum PlanError {
         link: Rate,
     },
     /// The configuration has more builders than one qdisc can have classes.
-    #[error("{0} builders are more than the {most} that evbd can give one qdisc", most = MOST_DESTINATIONS)]
+    #[error("the configuration has {0} builders, more than the {most} that evbd can give one qdisc: pace without it ([shaping])", most = MOST_DESTINATIONS)]
     TooMany(usize),
     /// The burst is smaller than a full packet.
     #[error("a burst of {burst} is less than one full packet of {frame}; give at least that")]

@@ -108,10 +108,10 @@ pub(crate) enum RequestError {
     )]
     NoSource,
     /// The command line names a source that the configuration does not have.
-    #[error("the configuration has no source {0}")]
+    #[error("--source names source {0}, which the configuration does not have: correct the id")]
     UnknownSource(u16),
     /// The command line names a builder that the configuration does not have.
-    #[error("--rate names builder {0}, which the configuration does not have")]
+    #[error("--rate names builder {0}, which the configuration does not have: correct the id")]
     UnknownBuilder(BuilderId),
     /// A host name cannot be resolved.
     #[error("the address of {peer}, {endpoint}, is not known here: {reason}; check DNS or /etc/hosts")]

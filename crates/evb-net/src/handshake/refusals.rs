@@ -95,7 +95,7 @@ impl RefusalLog {
             self.counts.limited += 1;
             self.say(
                 peer,
-                &"too many connections from that address failed or have not completed the handshake",
+                &"too many connections from that address have failed or are not complete; if it belongs to this system, look at its log, else block it in the firewall",
             );
         }
         admits
@@ -118,7 +118,7 @@ impl RefusalLog {
     pub fn record_silence(&mut self, peer: SocketAddr) {
         self.counts.silent += 1;
         self.fail(peer);
-        self.say(peer, &"the peer sent no hello while other connections waited");
+        self.say(peer, &"it did not say who it is while other connections waited: it is frozen, or no role of evb; look at the program there");
     }
 
     /// Records the refusal of a peer that speaks the evb protocol, and has the key if one is

@@ -82,7 +82,7 @@ pub fn congestion_control(asked: Option<&str>) -> Fact<String> {
 /// The congestion control can be read on Linux only.
 #[cfg(not(target_os = "linux"))]
 pub fn congestion_control(_asked: Option<&str>) -> Fact<String> {
-    Err(Unavailable::new("can be read on Linux only"))
+    Err(Unavailable::new("the congestion control can be read on Linux only"))
 }
 
 /// Returns the size of the largest IP packet that reaches `to`, as far as the kernel knows it from

@@ -42,12 +42,14 @@ enum Unbelieved {
     #[error(transparent)]
     Datagram(#[from] DatagramError),
     #[error(
-        "it is forged, because it lacks the tag of a peer with our key; does another program send to this port?"
+        "it is forged, because it lacks the tag of a peer with our key: look at the program that sends it"
     )]
     Forged,
     #[error("it is of another connection, or of one that does not exist")]
     Stale,
-    #[error("it arrived before: an attacker replayed it, or the network repeated it")]
+    #[error(
+        "it arrived before, because the network repeated it, or an attacker did; if this is frequent, look at switches on the way"
+    )]
     Replayed,
 }
 

@@ -21,7 +21,7 @@ pub enum PathError {
         peer: SocketAddr,
     },
     /// The network or the operating system failed.
-    #[error("cannot send datagrams to {peer}: {reason}")]
+    #[error("cannot send UDP packets to {peer}: {reason}; check the network and the firewall of this host")]
     Io {
         /// Address of the builder.
         peer: SocketAddr,

@@ -70,7 +70,7 @@ pub enum KeyError {
     #[error("the key file {} holds one byte repeated, which is easy to guess; `evbd keygen FILE` makes a random key", .0.display())]
     Weak(PathBuf),
     /// The key file cannot be created.
-    #[error("cannot make the key file {}: {reason}", path.display())]
+    #[error("cannot make the key file {}: {reason}; give a new file in a directory to which this user can write", path.display())]
     Write {
         /// Path of the key file.
         path: PathBuf,
@@ -78,7 +78,9 @@ pub enum KeyError {
         reason: io::Error,
     },
     /// The operating system provides no random bytes.
-    #[error("cannot get random bytes from the system: {0}")]
+    #[error(
+        "the operating system gives no random bytes for a key: {0}; try again, and look at the log of the kernel"
+    )]
     Random(getrandom::Error),
 }
 

@@ -55,7 +55,7 @@ pub enum SecretError {
         user: u32,
     },
     /// The path leads to a device, a pipe or a directory.
-    #[error("{} is not a regular file", .0.display())]
+    #[error("{} is not a regular file, but a device, a pipe or a directory", .0.display())]
     NotAFile(PathBuf),
 }
 

@@ -267,7 +267,7 @@ impl BuilderRole {
         let dropped = self.core.slots_used() + self.core.unaccounted();
         let incarnation = registered.incarnation;
         let events = counted(dropped, "event");
-        tracing::warn!(dropped, %incarnation, "registered too late: other builders have taken its {events}, and it drops what it had built of them");
+        tracing::warn!(dropped, %incarnation, "this builder registered again too late: other builders have taken its {events}, and it drops what it had built of them; nothing needs to be done, unless this is frequent: then look at the network to the supervisor");
         for lane in LaneIndex::all(self.lanes.len()) {
             self.close(lane);
         }

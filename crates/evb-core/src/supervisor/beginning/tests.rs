@@ -126,7 +126,10 @@ fn peers_that_do_not_answer_or_leave_are_named() {
     stage.core.handle_timeout(stage.now);
     stage.poll_once();
     let error = stage.begun.take().unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "not prepared for the run in time: sources 3, 5, builder 2");
+    assert_eq!(
+        error.to_string(),
+        "did not prepare for the run in time, so look at their logs and disks: sources 3, 5, builder 2"
+    );
     stage.core.begin(&Annotation::default(), stage.now).unwrap();
     stage.poll_once();
     let leaving = Leaving { reason: "its disk\nis gone".to_owned() };
@@ -322,7 +325,7 @@ fn a_run_whose_readouts_do_not_come_begins_without_them_and_says_so() {
         EVERYBODY.iter().for_each(|peer| answer(&mut stage, *peer, ""));
         assert_eq!(state(&stage), (7, RunState::Running));
         let remarks = stage.core.books.findings().remarks();
-        let said = "source 5 had no readout at the start of the run: none of its front ends was connected";
+        let said = "source 5 had no readout at the start of the run, because none of its front ends was connected: start its readout program";
         assert_eq!(remarks.last().map(String::as_str), Some(said), "{rule:?}");
     }
 }

@@ -75,7 +75,7 @@ impl Membership<'_> {
         let named = self.plan.named(Peer::Source(source));
         let is_quiet = self.roster.readouts().is_quiet(index);
         match (is_quiet, status.state) {
-            (false, _) => tracing::info!(%source, "the readout of {named} delivers again"),
+            (false, _) => tracing::info!(%source, "the readout of {named} delivers fragments again"),
             (true, ReadoutState::Gone) => {
                 tracing::warn!(%source, "{named} has no readout, because its front ends have closed their connections: start its readout program again");
             }

@@ -20,11 +20,11 @@ fn the_worst_ten_sources_are_named_and_the_others_counted() {
     };
     let few: Vec<_> = (1..=4).map(source).collect();
     let expected = [
-        "source 1 is missing in 1 event (0 down, 1 silent until the deadline)",
-        "source 2 is missing in 2 events (1 down, 1 silent until the deadline)",
-        "1 fragment of source 2 was damaged",
-        "source 3 is missing in 3 events (2 down, 1 silent until the deadline)",
-        "source 4 is missing in 4 events (3 down, 1 silent until the deadline); it was down for 1.500 s",
+        "source 1 is missing in 1 event (0 down, 1 silent until the deadline); its log says why",
+        "source 2 is missing in 2 events (1 down, 1 silent until the deadline); its log says why",
+        "1 fragment of source 2 was damaged on the way (wrong checksum): check the network and the memory of its host",
+        "source 3 is missing in 3 events (2 down, 1 silent until the deadline); its log says why",
+        "source 4 is missing in 4 events (3 down, 1 silent until the deadline); it was down for 1.500 s; its log says why",
     ];
     assert_eq!(problems(&few, true), expected);
     let many: Vec<_> = (1..=1000).map(source).collect();
@@ -33,14 +33,14 @@ fn the_worst_ten_sources_are_named_and_the_others_counted() {
     assert_eq!(
         found[..2],
         [
-            "1 fragment of source 2 was damaged",
-            "source 991 is missing in 991 events (990 down, 1 silent until the deadline)"
+            "1 fragment of source 2 was damaged on the way (wrong checksum): check the network and the memory of its host",
+            "source 991 is missing in 991 events (990 down, 1 silent until the deadline); its log says why"
         ]
     );
     assert_eq!(
         found[11..],
         [
-            "990 more sources are missing in up to 990 events each",
+            "990 more sources are missing in up to 990 events each; their logs say why",
             "36 sources gave no final report, so their counts may be incomplete: look at the logs of 5-40"
         ]
     );

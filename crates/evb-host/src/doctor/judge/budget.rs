@@ -33,7 +33,9 @@ pub(super) fn finding(facts: &Facts) -> Finding {
     let missing =
         |reason: &str| Finding::missing(Subject::Configuration, name, &Unavailable::new(reason), why);
     let Some(demand) = &facts.demand else { return missing("no configuration was given") };
-    let Some(link_rate) = demand.link_rate else { return missing("the configuration states no link_rate") };
+    let Some(link_rate) = demand.link_rate else {
+        return missing("the configuration states no link_rate; add it to [network]");
+    };
     let Some(under_way) = demand.under_way else {
         return missing(&format!(
             "of no concern, because with mode = \"{}\" no lane waits for a round trip",
@@ -62,7 +64,9 @@ pub(super) fn finding(facts: &Facts) -> Finding {
         return Finding { why, ..finding.bad(None) };
     }
     if round_trip.is_partial {
-        let why = "the network is not included, because no peer answers ping".to_owned();
+        let why =
+            "the network is not included, because no peer answers ping: allow it, or name a host with --peer"
+                .to_owned();
         return Finding { why, ..finding };
     }
     if ratio <= COMFORTABLE { finding.good() } else { finding.better(None) }

@@ -56,7 +56,12 @@ fn link(device: &DeviceFacts) -> Finding {
     }));
     match (link.up, link.carrier) {
         (false, _) => finding.bad(Some(format!("ip link set {} up", link.name))),
-        (true, Some(false)) => finding.bad(None),
+        (true, Some(false)) => {
+            let why =
+                "peers are reached through it, but the port is dead: look at its cable and at the switch"
+                    .to_owned();
+            Finding { why, ..finding.bad(None) }
+        }
         (true, _) => finding.good(),
     }
 }
@@ -100,7 +105,9 @@ fn speed(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
     }
     match demand.and_then(|demand| demand.link_rate) {
         Some(asked) if rate < asked => {
-            let why = format!("the configuration assumes {asked}, so its budgets and sums are wrong");
+            let why = format!(
+                "the configuration assumes {asked}, so its budgets and sums are wrong: correct link_rate, or look why the link is slower"
+            );
             Finding { why, ..finding.bad(None) }
         }
         _ => finding.good(),

@@ -68,7 +68,7 @@ pub(super) fn finding(facts: &Facts) -> Finding {
     match of_budget(facts, p99) {
         Some(part) if part > 1.0 => {
             let why = format!(
-                "R·C/L is {part:.2} for the slowest grants: at times a port is idle because it waits for them"
+                "R·C/L is {part:.2} for the slowest grants: at times a port is idle because it waits for them; a larger budget or faster hosts would help"
             );
             Finding { why, ..finding.better(None) }
         }

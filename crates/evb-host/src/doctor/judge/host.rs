@@ -115,7 +115,9 @@ fn cores(facts: &CoreFacts, demand: Option<&Demand>) -> Finding {
     }));
     let bound = demand.map(|demand| &demand.cores);
     if let Some(lost) = bound.and_then(|bound| bound.difference(allowed).next()) {
-        let why = format!("the configuration binds a role to core {lost}, which this process may not use");
+        let why = format!(
+            "the configuration binds a role to core {lost}, which this process may not use: correct `cpu`, or start evbd with this core"
+        );
         let command = online.contains(lost).then(|| affinity(online));
         return Finding { why, ..finding.bad(command) };
     }

@@ -20,7 +20,7 @@ pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
     }
     findings.extend(facts.unresolved.iter().map(unresolved));
     if facts.paths.is_empty() && facts.unresolved.is_empty() {
-        let reason = Unavailable::new("without a configuration or --peer there are no peers");
+        let reason = Unavailable::new("no peer is known; give a configuration, or a host with --peer");
         findings.push(Finding::missing(Subject::Configuration, "path MTU", &reason, MTU_MATTERS));
     }
     findings
@@ -111,7 +111,8 @@ fn round_trip(path: &PathFacts) -> Finding {
     if times.count == echoes.sent {
         finding.good()
     } else {
-        let why = "packets are lost on the way without any load".to_owned();
+        let why = "packets are lost on the way without any load: look for errors on cables and switch ports"
+            .to_owned();
         Finding { why, ..finding.better(None) }
     }
 }

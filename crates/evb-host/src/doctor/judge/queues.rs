@@ -93,7 +93,7 @@ fn qdisc(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
         Kind::NoQueue | Kind::Plain => match (remark(device, demand), &device.fq_exists) {
             (Some(remark), _) => because(remark, finding.good()),
             (None, Ok(false)) => because(
-                "only fq holds packets until their departure times, and this kernel has none",
+                "only fq holds packets until their departure times, and this kernel has none: use one with the module sch_fq",
                 finding.better(None),
             ),
             (None, _) => finding.better(fq_command(device)),

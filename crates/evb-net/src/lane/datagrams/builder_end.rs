@@ -156,7 +156,7 @@ impl BuilderDatagrams {
         if let Err(error) = sent
             && let Some(unsaid) = self.entry.strangers.log.next_line()
         {
-            tracing::warn!(%peer, %error, unsaid, "cannot send a datagram to the source at {peer}: {error}; check the network and the firewall of this host");
+            tracing::warn!(%peer, %error, unsaid, "this builder cannot send a UDP packet to the source at {peer}: {error}; check the network and the firewall of this host");
         }
     }
 
@@ -282,7 +282,7 @@ impl Strangers {
             Unbelieved::Stale => return self.note_stale(from, 1),
         }
         if let Some(unsaid) = self.log.next_line_of(from) {
-            tracing::warn!(%from, error = %fault, unsaid, "ignored a datagram from {from}: {fault}");
+            tracing::warn!(%from, error = %fault, unsaid, "this builder ignored a UDP packet from {from}: {fault}");
         }
     }
 

@@ -149,7 +149,7 @@ impl SourceDatagrams {
                     // forged source address.
                     Err(Unbelieved::Datagram(_)) => continue,
                     Err(fault) => {
-                        unbelieved.record(format_args!("ignored a datagram from {from}"), &fault);
+                        unbelieved.record(format_args!("ignored a UDP packet from {from}"), &fault);
                         continue;
                     }
                 };

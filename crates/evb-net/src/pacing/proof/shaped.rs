@@ -44,7 +44,7 @@ const UNLIMITED: f64 = 2.0;
 /// Factor by which the offered rate must exceed the rate to be enforced.
 const FASTER: f64 = 1.1;
 /// Reason that is given for an inconclusive proof.
-const TOO_SLOW: &str = "this host is too slow to tell";
+const TOO_SLOW: &str = "this host is too slow to tell, so try it when the host is idle";
 
 /// Tests a token bucket: sends a burst and measures the rate at which the end of the burst departs.
 pub(super) fn held_back(trial: &Trial) -> io::Result<TrialResult> {
@@ -108,7 +108,7 @@ pub(super) fn judge(
     let mut seen: Vec<Instant> = seen.collect();
     seen.sort_unstable();
     let (Some(end), Some(offer)) = (offered.last(), rate_of(offered)) else {
-        return (TrialResult::failed("hardly anything could be sent"), 0.0);
+        return (TrialResult::failed("hardly anything could be sent; try it when the host is idle"), 0.0);
     };
     let asked = rate.bytes_per_second();
     let waited = seen.get(seen.partition_point(|at| at <= end)..).unwrap_or_default();

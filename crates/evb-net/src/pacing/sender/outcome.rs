@@ -30,7 +30,7 @@ pub enum SendError {
     #[error("a datagram and its headers are larger than the device's MTU; send smaller ones")]
     TooLarge,
     /// The network or the operating system failed.
-    #[error("sending failed: {0}")]
+    #[error("the operating system could not send: {0}")]
     Io(#[from] io::Error),
 }
 

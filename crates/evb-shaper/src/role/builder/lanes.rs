@@ -187,7 +187,7 @@ impl BuilderRole {
             tracing::warn!(
                 source_id,
                 unsaid,
-                "the lane from {named} is down until it connects again: {cause}"
+                "the connection (lane) from {named} is down: {cause}; {named} connects again by itself, and if it does not, its log says why"
             );
         }
         self.forget_records(lane);
@@ -195,7 +195,6 @@ impl BuilderRole {
     }
 }
 
-const SILENT: &str = "no datagram gets through any more, though the TCP connection is alive; the lane connects again and looks for another path";
+const SILENT: &str = "no UDP packet gets through any more, though the TCP connection is alive, so look at switches and firewalls on the way";
 
-const WITHHOLDING: &str =
-    "the source was granted bytes but sends none, while other sources wait for the budget that it holds";
+const WITHHOLDING: &str = "it was asked for data but sends none, while other sources wait for their turn";

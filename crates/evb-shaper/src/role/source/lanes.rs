@@ -42,7 +42,7 @@ impl Lanes {
                 builder = builder.number(),
                 address,
                 unsaid,
-                "the lane to {named} at {address} is down ({cause}); this source tries to connect it again"
+                "the connection (lane) to {named} at {address} is down ({cause}); this source tries to connect again, and if it cannot, the log of {named} says more"
             );
         }
     }
