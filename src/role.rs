@@ -132,7 +132,7 @@ pub enum RoleError {
     Sink(String),
     /// The sink's thread is gone: the sink has panicked.
     #[error(
-        "the sink panicked, so its thread is gone; this builder ends, and other builders build its events: correct the sink, then start the builder again"
+        "this builder's sink crashed, which is a fault of the sink; this builder ends, and other builders build its events: correct the sink, then start the builder again"
     )]
     SinkGone,
     /// The operating system refused a thread, a timer or a runtime.

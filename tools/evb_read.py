@@ -416,16 +416,16 @@ class EventFile:
         if data is not None and len(data) == length and crc64(data[:-8]) == int.from_bytes(data[-8:], "little"):
             return data, None
         if version not in (1, 2):
-            return None, "format version %d, this reads 1 and %d" % (version, NEWEST_VERSION)
+            return None, "format version %d, but this program reads 1 and %d: use a newer one" % (version, NEWEST_VERSION)
         if data is not None and len(data) < length:
             return None, "ends inside its header, so it holds no event"
-        return None, "its header is damaged (checksum)"
+        return None, "its header is damaged (checksum): restore it from a copy"
 
     def _use_header(self, data):
         _, version, _, length = _FRONT.unpack_from(data)
         self._tag, self.first_record = int.from_bytes(data[-8:], "little"), length
         if version not in (1, 2):
-            raise NotAnEventFile("%s: format version %d, this reads 1 and %d" % (self.path, version, NEWEST_VERSION))
+            raise NotAnEventFile("%s: format version %d, but this program reads 1 and %d: use a newer one" % (self.path, version, NEWEST_VERSION))
         try:
             self.header = _header_1(data) if version == 1 else _header_2(data)
         except (ValueError, struct.error):

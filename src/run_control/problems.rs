@@ -153,7 +153,7 @@ fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
         Presence::Silent => found.push(Problem::new(
             Severity::Bad,
             &subject,
-            format!("silent; {}", closed_without(source)),
+            format!("silent, without any sign of life; {}", closed_without(source)),
             "check that its process and its host are running",
         )),
         Presence::Connecting => found.push(Problem::new(
@@ -232,7 +232,7 @@ fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {
         Presence::Silent => found.push(Problem::new(
             Severity::Bad,
             &subject,
-            "silent; it gets no new events",
+            "silent, without any sign of life; it gets no new events",
             "check that its process and its host are running",
         )),
         // Only a source has a readout.

@@ -48,7 +48,7 @@ fn lies(truth: &Welcome) -> Vec<Lie> {
             commit(0, Some(Range { start: 1 << 40, end: (1 << 40) + 1 })),
         ),
         record("is not a range", commit(0, Some(Range { start: 9, end: 8 }))),
-        record("unknown lane record kind 77", [&[77][..], &[0; 63]].concat()),
+        record("record of the unknown kind 77", [&[77][..], &[0; 63]].concat()),
         record(
             "only the other end of a lane may send",
             RecordHeader::Data { length: 9, offset: 0 }.encode().to_vec(),

@@ -185,7 +185,7 @@ fn lies(held: LaneState) -> Vec<(&'static str, Vec<u8>)> {
         ("granted only up to", RecordHeader::Data { length: 50, offset: held.received }.encode().to_vec()),
         ("was expected next", RecordHeader::Data { length: 50, offset: held.received + 1 }.encode().to_vec()),
         ("was expected next", RecordHeader::Data { length: 50, offset: u64::MAX }.encode().to_vec()),
-        ("unknown lane record kind 9", raw(9, 0, 0, 0)),
+        ("record of the unknown kind 9", raw(9, 0, 0, 0)),
         ("flags 0x80", raw(1, 0x80, 1, 24)),
         ("claims 2 items in 24 bytes", raw(1, 0, 2, 24)),
         ("claims 65535 items", raw(1, 0, u16::MAX, u32::MAX)),

@@ -815,7 +815,10 @@ inline std::string in_words(const char* action, const std::string& path, int err
     const std::string reason = error == 0 ? "failed to fill whole buffer"
                                           : std::generic_category().message(error) + " (os error " +
                                                 std::to_string(error) + ")";
-    return std::string("cannot ") + action + " " + path + ": " + reason;
+    const char* advice = "";
+    if (error == ENOENT) advice = "; check the path";
+    if (error == EACCES || error == EPERM) advice = "; give this user access to it";
+    return std::string("cannot ") + action + " " + path + ": " + reason + advice;
 }
 
 inline Finding file_finding(const char* action, const std::string& path, int error) {
@@ -853,7 +856,7 @@ inline Finding header_finding_of(const std::string& path, Recovery recovery) {
 }
 
 inline const char* const short_header = "it ends inside its header, so it holds no event";
-inline const char* const wrong_header = "its header is damaged (checksum)";
+inline const char* const wrong_header = "its header is damaged (checksum): restore it from a copy";
 inline const char* const contradiction = "its header contradicts itself: the program that wrote it is at fault";
 
 /// Returns the length of the header that begins with these bytes, or the flaw (FILE-10, FILE-11).
@@ -1449,7 +1452,7 @@ struct Opened {
         if (flaw == Flaw::unknown_flags || flaw == Flaw::unknown_section) found.unknown = number;
         const std::string of = event ? " of event " + std::to_string(*event) : "";
         found.text = path + " at byte " + std::to_string(offset) + ": damaged record" + of + ": " +
-                     in_words(flaw, number) + "; " + in_words(length) + " skipped, other events can be read";
+                     in_words(flaw, number) + "; " + in_words(length) + " skipped, other events can be read; take this one from a copy";
         return found;
     }
 
@@ -1463,7 +1466,7 @@ struct Opened {
         Finding found = finding(Kind::torn_tail, offset, length, event);
         const std::string of = event ? " of event " + std::to_string(*event) : "";
         found.text = path + " at byte " + std::to_string(offset) + ": torn tail of " + in_words(length) + of +
-                     "; all records before it are whole";
+                     "; all records before it are whole; verify all files of the run to see if the event is elsewhere";
         return found;
     }
 
@@ -2190,6 +2193,7 @@ inline std::vector<std::string> distinct_files(const std::vector<std::string>& p
     Finding finding;
     finding.text = "no event files (*.evb) at ";
     for (const std::string& path : paths) finding.text += (&path == &paths.front() ? "" : ", ") + path;
+    finding.text += "; give the directory of a sink, or its files";
     throw Error(finding);
 }
 

@@ -260,7 +260,7 @@ pub enum ReadError {
         flaw: HeaderFlaw,
     },
     /// A record is damaged. Reading continues with the next intact record.
-    #[error("{} at byte {offset}: damaged record{}: {flaw}; {length} skipped, other events can be read", path.display(), of(*event))]
+    #[error("{} at byte {offset}: damaged record{}: {flaw}; {length} skipped, other events can be read; take this one from a copy", path.display(), of(*event))]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -275,7 +275,7 @@ pub enum ReadError {
     },
     /// The file ends inside a record, because its writer was killed. All earlier records are whole.
     /// An iterator returns a torn tail always as its last item.
-    #[error("{} at byte {offset}: torn tail of {length}{}; all records before it are whole", path.display(), of(*event))]
+    #[error("{} at byte {offset}: torn tail of {length}{}; all records before it are whole; verify all files of the run to see if the event is elsewhere", path.display(), of(*event))]
     TornTail {
         /// The file.
         path: PathBuf,

@@ -77,7 +77,7 @@ pub struct VerifyOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
     /// None of the given paths leads to an event file.
-    #[error("no event files (*.evb) at {}", list(paths))]
+    #[error("no event files (*.evb) at {}; give the directory of a sink, or its files", list(paths))]
     NoFiles {
         /// The paths that were given.
         paths: Vec<PathBuf>,

@@ -81,7 +81,7 @@ fn culprits_are_named_the_worst_first() {
     assert_eq!(
         words(&survey),
         [
-            "source 2: silent; 3 events built without it",
+            "source 2: silent, without any sign of life; 3 events built without it",
             "builder 7: 4 events waiting for its sink",
             "builder 7: its sink has 1.00 GB left of 100 GB",
             "the run: 2 events built with sources missing",

@@ -23,7 +23,7 @@ use crate::{
 /// let error = run.begin(&Annotation::default(), Instant::ZERO).err();
 /// assert_eq!(
 ///     error.map(|error| error.to_string()).as_deref(),
-///     Some("not registered: source 1, builder 1"),
+///     Some("not registered with the supervisor: source 1, builder 1"),
 /// );
 /// # Ok::<(), evb_core::supervisor::PlanError>(())
 /// ```

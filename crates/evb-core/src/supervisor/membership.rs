@@ -257,7 +257,10 @@ impl Membership<'_> {
             "{named} cannot take part in the run: {reason}; remove the cause, which its log explains"
         );
         self.roster.note_parting(seat, reason.clone());
-        Refusal::because(Reason::Configuration, format!("{named} cannot take part: {reason}"))
+        Refusal::because(
+            Reason::Configuration,
+            format!("{named} cannot take part: {reason}; remove the cause"),
+        )
     }
 
     /// Returns the reason why the run has not started in time.

@@ -34,7 +34,7 @@ pub enum RecoverError {
     #[error("the first entry of the journal is not the beginning of a run")]
     NoBeginning,
     /// The run in the journal has ended. Start a new run.
-    #[error("run {0} is over")]
+    #[error("run {0} of the journal is over")]
     Over(RunNumber),
     /// The journal belongs to a run with other sources.
     #[error("the journal is of run {0}, whose sources are not the ones that are configured now")]

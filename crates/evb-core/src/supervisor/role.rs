@@ -201,7 +201,10 @@ impl SupervisorRole {
         if let Some(Journal { name, fails }) = &mut self.journal
             && fails.take().is_some()
         {
-            tracing::warn!(path = name, "the journal {name} can be written again, and the run goes on");
+            tracing::warn!(
+                path = name,
+                "the supervisor's journal {name} can be written again, and the run goes on: nothing needs to be done"
+            );
         }
     }
 
@@ -210,7 +213,7 @@ impl SupervisorRole {
     pub fn handle_journal_failure(&mut self, error: String, now: Instant) {
         let Some(Journal { name, fails }) = &mut self.journal else { return };
         if fails.is_none() {
-            tracing::warn!(path = name, %error, "the journal {name} cannot be written, and the run takes no triggers: {error}; make room on its disk");
+            tracing::warn!(path = name, %error, "the supervisor's journal {name} cannot be written, and the run takes no triggers: {error}; make room on its disk");
         }
         let (since, _) = fails.get_or_insert((now, error));
         if now.since(*since) >= JOURNAL_PATIENCE {
@@ -228,7 +231,9 @@ impl SupervisorRole {
         if let Err(error) = removed {
             problem += &format!(", and it could not be removed: {error}; remove it before the next start");
         }
-        tracing::warn!("{problem}; if the supervisor ends, this run cannot go on");
+        tracing::warn!(
+            "{problem}; keep the supervisor running until the run is over, because this run cannot go on without it, and repair the disk"
+        );
         self.core.abandon_journal(problem);
         // Without a journal, no output has to wait for an entry.
         self.held.free();

@@ -81,8 +81,8 @@ const REMARKS: [Kind; 9] = [
     },
     Kind {
         amount: |source| if source.front_end_protocol == 1 { source.run_not_stated } else { 0 },
-        one: "{source}: protocol 1, run of its fragments not proven",
-        others: "{sources} more sources: protocol 1, run of their fragments not proven",
+        one: "{source}: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does",
+        others: "{sources} more sources: their front ends speak protocol 1, which does not state the run of fragments",
         detail: nothing,
     },
     Kind {

@@ -544,7 +544,7 @@ fn what_a_builder_does_not_have_it_cannot_settle() {
     stage.poll();
     stage.reports(&[(1, complete(4)), (2, complete(1))]);
     let said = stage.report.unwrap().problems.join("\n");
-    assert!(said.contains("builder 1 settled 3 events that were not assigned to it"), "{said}");
+    assert!(said.contains("builder 1 finished 3 events that were not assigned to it"), "{said}");
     assert!(said.contains("builder 1 reports 4 complete where the supervisor counted 1"), "{said}");
 }
 

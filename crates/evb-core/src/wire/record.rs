@@ -115,13 +115,13 @@ pub enum RecordHeader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// The kind of record is unknown.
-    #[error("unknown lane record kind {0}")]
+    #[error("it sent a record of the unknown kind {0}")]
     Kind(u8),
     /// The flags are not 0; this version of evb knows no flags.
-    #[error("lane record flags {0:#x} are not defined")]
+    #[error("it sent a record with flags {0:#x}, which are not defined")]
     Flags(u8),
     /// Number of items and length of the body contradict each other, or exceed the limit.
-    #[error("lane record of kind {kind} claims {count} items in {length} bytes")]
+    #[error("it sent a record of kind {kind} that claims {count} items in {length} bytes")]
     Length {
         /// Kind of the record.
         kind: u8,
@@ -131,10 +131,10 @@ pub enum RecordError {
         length: u32,
     },
     /// A record is longer than the rest of the datagram that carries it.
-    #[error("a lane record is cut off")]
+    #[error("it sent a record that is cut off")]
     Truncated,
     /// A range in a commit or request is empty, or ends before it begins.
-    #[error("range {start}..{end} is not a range")]
+    #[error("it sent the range {start}..{end}, which is not a range")]
     Range {
         /// Start of the range, as the peer stated it.
         start: u64,

@@ -3,7 +3,9 @@ use evb_core::{
     fragment::Timestamp,
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
 };
-use evb_file::{EventFileWriter, FileIdentity, VerifyOptions, WriterOptions, verify};
+use evb_file::{
+    EventFileWriter, FileIdentity, RunReport, VerifyOptions, VerifyReport, WriterOptions, verify,
+};
 
 #[test]
 fn json_says_whether_it_is_clean() {
@@ -25,4 +27,15 @@ fn json_says_whether_it_is_clean() {
         assert_eq!(json["runs"][0]["run"], 3);
         assert_eq!(json["runs"][0]["complete"], 1);
     }
+}
+
+#[test]
+fn each_kind_of_finding_has_advice() {
+    let clean = RunReport::default();
+    let mut torn = RunReport::default();
+    torn.torn_tails.total = 1;
+    let report = |run| VerifyReport { runs: vec![run], ..VerifyReport::default() };
+    assert!(super::verify::advice(&report(clean)).is_empty());
+    let advice = super::verify::advice(&report(torn));
+    assert!(advice.len() == 1 && advice[0].starts_with("torn tails: "), "{advice:?}");
 }

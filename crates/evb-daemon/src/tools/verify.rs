@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, process::ExitCode};
 
+use evb_config::complain;
 use evb_file::{RunReport, SharedNumber, Unreadable, VerifyOptions, VerifyReport, verify_watched};
 use serde::Serialize;
 
@@ -45,11 +46,56 @@ pub(crate) fn main(arguments: &VerifyArguments) -> ExitCode {
         }
         Ok(ExitCode::SUCCESS)
     });
+    if !arguments.json {
+        advice(&report).iter().for_each(|words| complain!("{words}"));
+    }
     if report.runs.is_empty() {
         return super::NOTHING_DONE.into();
     }
     // A reader that has closed the pipe still gets the verdict as the exit code.
     if report.is_clean() { printed } else { ExitCode::FAILURE }
+}
+
+/// Returns what an operator can do about each kind of finding in the report.
+pub(super) fn advice(report: &VerifyReport) -> Vec<&'static str> {
+    let any = |count: fn(&RunReport) -> u64| report.runs.iter().any(|run| count(run) > 0);
+    [
+        (
+            any(|run| run.incomplete.total),
+            "incomplete events: the logs of the missing sources say why; the other fragments are intact",
+        ),
+        (
+            any(|run| run.damaged.total),
+            "CRC errors: restore these files from a copy; `evbd merge` makes files without what is damaged",
+        ),
+        (
+            any(|run| run.torn_tails.total),
+            "torn tails: the builder was stopped while it wrote; the rest is intact, and `evbd merge` leaves the tails out",
+        ),
+        (
+            any(|run| run.duplicates.total),
+            "duplicates: is a file given twice, under two names? `evbd merge` keeps one copy of each event",
+        ),
+        (
+            any(|run| run.foreign.total),
+            "foreign: verify each run alone, with `--run`, or move the files of other runs away",
+        ),
+        (
+            any(|run| run.without_index.total),
+            "files without index: nothing needs to be done; `evbd merge` makes files with an index",
+        ),
+        (
+            !report.shared_numbers.is_empty(),
+            "several runs with one number: keep their files in separate directories, or choose one with `--run`",
+        ),
+        (
+            !report.unreadable.is_empty(),
+            "unreadable files: remove the cause that is named, or restore them from a copy",
+        ),
+    ]
+    .into_iter()
+    .filter_map(|(is_found, words)| is_found.then_some(words))
+    .collect()
 }
 
 /// The report as JSON, with the verdict on each run and on all runs. It is written piece by piece,

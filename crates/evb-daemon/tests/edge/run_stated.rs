@@ -58,7 +58,7 @@ fn of_protocol_1_it_is_said_that_the_run_is_not_proven() {
     two.state(run);
     one.send_run(1);
     (1..EVENTS).for_each(|event| two.send(&fragment(2, 1, event)));
-    let said = "source 1: protocol 1, run of its fragments not proven";
+    let said = "source 1: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does";
     system.wait_for("built", |status| {
         let pushed = |source: usize| status["survey"]["sources"][source]["live"]["pushed"].clone();
         pushed(0) == EVENTS && pushed(1) == EVENTS - 1

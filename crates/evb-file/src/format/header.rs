@@ -105,7 +105,7 @@ pub enum HeaderFlaw {
     #[error("it ends inside its header, so it holds no event")]
     Short,
     /// The header is damaged: its checksum is wrong.
-    #[error("its header is damaged (checksum)")]
+    #[error("its header is damaged (checksum): restore it from a copy")]
     Checksum,
     /// The header contradicts itself although its checksum is right: the writing program is at
     /// fault.

@@ -377,7 +377,7 @@ fn rates_of_lanes_become_those_of_destinations() {
 fn what_is_not_known_is_asked_for() {
     let config = configured("");
     let fails = |wishes: &Wishes<'_>| request::request(&config, wishes).unwrap_err().to_string();
-    assert!(fails(&Wishes { sources: &[9], ..wishes() }).contains("no source 9"));
+    assert!(fails(&Wishes { sources: &[9], ..wishes() }).contains("--source names source 9"));
     let rates = ["7=1 Mbit/s".parse().unwrap()];
     assert!(fails(&Wishes { rates: &rates, ..wishes() }).contains("builder 7"));
     let mut elsewhere = config.clone();

@@ -57,7 +57,7 @@ function presence(cell, peer) {
   if (!cell.firstChild) cell.append(document.createElement("span"));
   name(cell.firstChild, { silent: "flag bad", "no readout": "flag bad", absent: "flag warning", connecting: "flag warning" }[peer.presence] ?? "");
   text(cell.firstChild, peer.presence === "up" && peer.live?.age_s > 5 ? `up, ${peer.live.age_s.toFixed(0)} s ago` : peer.presence);
-  cell.title = peer.live?.front_end_protocol === 1 && peer.live.run_not_stated ? "protocol 1, run of its fragments not proven" : "";
+  cell.title = peer.live?.front_end_protocol === 1 && peer.live.run_not_stated ? "its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does" : "";
 }
 
 class Table {

@@ -69,7 +69,11 @@ pub(super) fn finding(facts: &Facts) -> Finding {
                 .to_owned();
         return Finding { why, ..finding };
     }
-    if ratio <= COMFORTABLE { finding.good() } else { finding.better(None) }
+    if ratio <= COMFORTABLE {
+        return finding.good();
+    }
+    let why = "the budget only just fills the link: a larger budget or faster hosts would help".to_owned();
+    Finding { why, ..finding.better(None) }
 }
 
 /// Returns the round trip to the farthest peer that answers ping, plus one exchange between threads

@@ -164,7 +164,8 @@ fn offloads(device: &DeviceFacts) -> Finding {
     if gso.on && gro.on {
         finding.good()
     } else if off.is_empty() {
-        finding.better(None)
+        let why = format!("{why}; this device cannot, so use another one where the rate matters");
+        Finding { why, ..finding.better(None) }
     } else {
         let words: Vec<String> = off.iter().map(|word| format!("{word} on")).collect();
         finding.better(Some(format!("ethtool -K {} {}", device.link.name, words.join(" "))))

@@ -83,9 +83,17 @@ fn timers(facts: &Facts) -> Finding {
     // Cores wake late if they sleep deeply or reduce their clock frequency. Only the frequency
     // governor can be changed by a command.
     let command = governor_command(&facts.cores);
+    let is_late = late.p99 > PUNCTUAL || loses(late.p99);
+    let finding = match &command {
+        None if is_late => {
+            let why = format!("{}: stop what else runs on this host, or give evb cores of its own", finding.why);
+            Finding { why, ..finding }
+        }
+        _ => finding,
+    };
     if loses(late.p50) {
         finding.bad(command)
-    } else if late.p99 <= PUNCTUAL && !loses(late.p99) {
+    } else if !is_late {
         finding.good()
     } else {
         finding.better(command)

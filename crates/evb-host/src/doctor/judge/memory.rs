@@ -29,9 +29,10 @@ pub(super) fn finding(facts: &Facts) -> Finding {
     let Some(needed) = needed else {
         return if facts.demand.is_some() { finding } else { finding.good() };
     };
-    let why = format!("the roles of this host copy {needed} while their links are full");
-    let finding = Finding { why, ..finding };
     let ratio = found.rate.bytes_per_second() / needed.bytes_per_second().max(1.0);
+    let remedy = if ratio < COMFORTABLE { ": host fewer of them here, or use a faster host" } else { "" };
+    let why = format!("the roles of this host copy {needed} while their links are full{remedy}");
+    let finding = Finding { why, ..finding };
     if ratio >= COMFORTABLE {
         finding.good()
     } else if ratio >= 1.0 {

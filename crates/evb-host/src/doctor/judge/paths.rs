@@ -65,7 +65,7 @@ fn mtu(path: &PathFacts, demand: Option<&Demand>) -> Finding {
     let finding = Finding::new(about, name, value, MTU_MATTERS)
         .data(json!({ "mtu": mtu, "device": path.device.as_ref().ok(), "full_size": word }));
     if matches!(path.full_size, Some(Ok(Echo::Silence | Echo::TooLarge))) {
-        let why = "small packets get through but full ones do not: lanes would hang".to_owned();
+        let why = "small packets get through but full ones do not, so runs would hang: set the same MTU on all devices and switches on the way".to_owned();
         // The recommended command changes the device's MTU, which helps all peers behind the
         // device. A route to one peer would need the address of a gateway.
         let device = path.device.as_ref().ok().filter(|_| mtu > USUAL_MTU);
