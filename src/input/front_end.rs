@@ -186,7 +186,7 @@ impl FrontEndListener {
         match accepted {
             Ok((_, _, peer)) if connections.set.len() >= MAX_FRONT_ENDS as usize => {
                 let source = taker.source().number();
-                tracing::warn!(source, %peer, "source {source} refused the front end {peer}, because {MAX_FRONT_ENDS} front ends are connected already: close one of them");
+                tracing::warn!(source, %peer, "this source refused the front end {peer}, because {MAX_FRONT_ENDS} front ends are connected already: close one of them");
             }
             Ok((stream, answers, peer)) => {
                 let arrivals = connections.requests.arrivals(stream);
@@ -201,7 +201,7 @@ impl FrontEndListener {
             }
             Err(error) => {
                 let source = taker.source().number();
-                tracing::warn!(source, %error, "source {source} cannot accept the connection of a front end, and tries again: {error}; if too many files are open, raise `ulimit -n`");
+                tracing::warn!(source, %error, "this source cannot accept the connection of a front end, and tries again: {error}; if too many files are open, raise `ulimit -n`");
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -286,11 +286,11 @@ async fn connection(
     let source = taker.source().number();
     let mut run = front_ends.run();
     let accepted = fragments.accepted();
-    tracing::info!(source, %peer, "the front end {peer} has connected to source {source}");
+    tracing::info!(source, %peer, "the front end {peer} has connected to this source");
     let serve = async {
         fragments.open().await?;
         let Some(name) = fragments.name() else { return fragments.pass_on(taker).await };
-        tracing::info!(source, %peer, name, "the front end {peer} of source {source} says that it is {name}, and speaks version 2 of the front-end protocol");
+        tracing::info!(source, %peer, name, "the front end {peer} of this source says that it is {name}, and speaks version 2 of the front-end protocol");
         let counts = fragments.wants_counts().then_some(&*accepted);
         tokio::select! {
             received = fragments.pass_on(taker) => received,
@@ -304,7 +304,7 @@ async fn connection(
     let count = fragments.count();
     match ended {
         Ok(()) => {
-            tracing::info!(source, %peer, "the front end {peer} has closed its connection to source {source}, after {}", counted(count, "fragment"))
+            tracing::info!(source, %peer, "the front end {peer} has closed its connection to this source, after {}", counted(count, "fragment"))
         }
         Err(FrontEndError::Push(PushError::Ended)) => {}
         Err(reason) => {
@@ -317,7 +317,7 @@ async fn connection(
             ) {
                 front_ends.count_malformed();
             }
-            tracing::warn!(source, %peer, %reason, "closed the connection of the front end {peer} to source {source}: {reason}; correct what it sends, then let it connect again");
+            tracing::warn!(source, %peer, %reason, "closed the connection of the front end {peer} to this source: {reason}; correct what it sends, then let it connect again");
         }
     }
     if fragments.name().is_some() {

@@ -20,7 +20,7 @@ use super::Wakes;
 /// A handshake under way.
 pub(crate) type Greeting<T> = Pin<Box<dyn Future<Output = Result<T, HandshakeError>> + Send>>;
 
-/// What the log says of a connection that the operating system could not hand over.
+/// Words of the log for a connection that the operating system could not hand over.
 const UNACCEPTED: &str =
     "cannot accept a connection, and tries again (if too many files are open, raise `ulimit -n`)";
 

@@ -361,10 +361,10 @@ pub struct DeadTimeCause {
 
 /// Start of the problem in [`RunReport::problems`] by which evb reports a defect of its own: the
 /// report does not account for all events.
-pub const LEDGER_OPEN: &str = "the ledger does not close";
+pub const LEDGER_OPEN: &str = "the ledger does not close, which is a fault of evb (report it with the logs)";
 
-/// Part of the text of the problem that names a builder with a defect.
-pub const NOT_ASSIGNED: &str = "that were not assigned to it";
+/// End of the text of the problem that names a builder with a defect.
+pub const NOT_ASSIGNED: &str = "that were not assigned to it (its log says more)";
 
 /// The closed ledger of a run.
 ///

@@ -222,7 +222,7 @@ impl SourceCore {
                 if self.counters.contradiction.is_none() {
                     let found = seen.contradicts(first);
                     let event = found.event;
-                    tracing::warn!(source = %self.config.id, event, "the readout of source {} sent two different fragments for event {event}, of which evb keeps the first; correct the readout", self.config.id);
+                    tracing::warn!(source = %self.config.id, event, "the readout of this source sent two different fragments for event {event}, of which evb keeps the first; correct the readout");
                     self.counters.contradiction = Some(found);
                 }
             }

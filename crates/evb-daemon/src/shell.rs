@@ -31,7 +31,9 @@ pub(crate) struct ManPagesArguments {
 pub(crate) fn completions(arguments: &CompletionsArguments, evbd: &mut Command) -> ExitCode {
     match io::stdout().write_all(&script(arguments.shell, evbd)) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            complain!("error: {error}");
+            complain!(
+                "error: cannot write the completions: {error}; make room, or write them to another file"
+            );
             ExitCode::FAILURE
         }
         _ => ExitCode::SUCCESS,

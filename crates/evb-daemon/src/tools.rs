@@ -32,7 +32,7 @@ fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<ExitCode>) -> ExitCode
         Ok(code) => code,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            complain!("error: {error}");
+            complain!("error: cannot write the output: {error}; make room, or write it to another file");
             ExitCode::FAILURE
         }
     }

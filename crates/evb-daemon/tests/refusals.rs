@@ -294,7 +294,7 @@ fn the_supervisor_says_what_kept_a_peer_away() {
             generator,
             format!("kind = \"tcp\", listen = \"{taken}\""),
             1,
-            "cannot listen for front-ends at 127.0.0.1:",
+            "cannot listen for front ends at 127.0.0.1:",
         ),
     ];
     for (role, part, other, code, reason) in cases {

@@ -23,6 +23,9 @@ const NO_SOURCE: &str = "no source is left; look at the logs of the sources";
 /// End of a run without builders.
 const NO_BUILDER: &str = "no builder is left; look at the logs of the builders";
 
+/// Cause of the loss of events that no builder had.
+const NOBODY_BUILT: &str = "no builder was left to build them; look at the logs of the builders";
+
 impl SupervisorCore {
     /// Registers a peer that wants to take part in the run. If the result is `Ok`, the driver must
     /// connect the peer before it polls again; it closes an older connection of the peer without
@@ -119,8 +122,7 @@ impl SupervisorCore {
         if self.phase.is_under_way() && self.pulse.lacks_builders(now) {
             self.pulse.find_builder();
             self.failure(NO_BUILDER.to_owned(), now);
-            self.dispatch()
-                .lose_unassigned("no builder was left to build them; look at the logs of the builders", now);
+            self.dispatch().lose_unassigned(NOBODY_BUILT, now);
             self.stop(NO_BUILDER, now);
         }
     }

@@ -8,6 +8,10 @@ use crate::{
     words::counted,
 };
 
+/// Cause of the loss of events that waited for a slot until the end of the run.
+const NO_FREE_SLOT: &str =
+    "no builder had a free slot for them before the run ended; look at the logs of the builders";
+
 impl SupervisorCore {
     /// Ends the wait for the run's peers and first readouts.
     pub(super) fn stop_gathering(&mut self, now: Instant) {
@@ -74,15 +78,10 @@ impl SupervisorCore {
     /// builders.
     pub(super) fn give_outstanding_up(&mut self, now: Instant) {
         let waited = self.plan.drain_time().as_secs_f64();
-        self.dispatch().lose_unassigned(
-            "no builder had a free slot for them before the run ended; look at the logs of the builders",
-            now,
-        );
+        self.dispatch().lose_unassigned(NO_FREE_SLOT, now);
         for index in self.roster.builders().positions() {
             let id = self.roster.builder(index).id;
-            let cause = format!(
-                "builder {id} finished no event for {waited} s after the end of triggers; look at its log"
-            );
+            let cause = format!("builder {id} finished no event in the last {waited} s; look at its log");
             self.dispatch().lose_events(index, cause, now);
         }
         self.finish(now);

@@ -267,10 +267,7 @@ impl<'a> Summary<'a> {
     fn problems(&self, report: &RunReport) -> Vec<String> {
         let mut problems = self.books.findings().sentences();
         if report.events.open() != Some(0) {
-            problems.push(format!(
-                "{LEDGER_OPEN}, which is a fault of evb (report it with the logs): {:?}",
-                report.events
-            ));
+            problems.push(format!("{LEDGER_OPEN}: {:?}", report.events));
         }
         problems.extend(announcements::problems(&report.triggers));
         problems.extend(source_findings::problems(&report.sources, self.books.is_started()));
@@ -278,10 +275,7 @@ impl<'a> Summary<'a> {
             let seat = self.roster.builder(index);
             let (named, faults) = (self.plan.named(Peer::Builder(seat.id)), self.books.total(index).faults);
             if faults > 0 {
-                problems.push(format!(
-                    "{named} finished {} {NOT_ASSIGNED}: its log says more",
-                    counted(faults, "event")
-                ));
+                problems.push(format!("{named} finished {} {NOT_ASSIGNED}", counted(faults, "event")));
             }
             match &seat.report {
                 None if !self.books.is_started() || seat.incarnation == 0 => {}

@@ -586,7 +586,7 @@ fn a_drain_ends_in_time_and_names_the_culprit() {
     assert_eq!((stage.core.progress().outstanding, stage.core.progress().events.lost), (0, 1));
     stage.pass(Duration::from_secs(6), &EVERYBODY);
     let said = stage.report.unwrap().problems.join("\n");
-    assert!(said.contains("1 event lost: builder 2 finished no event for"), "{said}");
+    assert!(said.contains("1 event lost: builder 2 finished no event in the last"), "{said}");
     assert!(said.contains("source 3 gave no final report"), "{said}");
 }
 

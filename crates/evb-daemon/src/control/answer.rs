@@ -64,11 +64,11 @@ impl Answer {
         }
     }
 
-    pub(super) fn reason(&self) -> &str {
-        match &self.body {
-            Body::Value(body) => body.get("reason").and_then(Value::as_str).unwrap_or_default(),
-            Body::Rendered(..) => "",
-        }
+    /// Returns the reason and the remedy of a refusal, for the log.
+    pub(super) fn in_words(&self) -> String {
+        let Body::Value(body) = &self.body else { return String::new() };
+        let part = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
+        format!("{}; to the asker: {}", part("reason"), part("remedy"))
     }
 
     pub(super) fn into_response(self) -> Response<Full<Bytes>> {

@@ -119,7 +119,7 @@ async fn serve_one(
         return match desk.guard.check_site(&head) {
             Ok(()) => asset.into_response(),
             Err(answer) => {
-                desk.log.lock().await.record(format_args!("refused a request of {peer}"), &answer.reason());
+                desk.log.lock().await.record(format_args!("refused a request of {peer}"), &answer.in_words());
                 answer.into_response()
             }
         };
@@ -132,7 +132,7 @@ async fn respond(desk: &Desk, peer: SocketAddr, request: Request<Incoming>, busy
     let access = match desk.guard.check(&head) {
         Ok(access) => access,
         Err(answer) => {
-            desk.log.lock().await.record(format_args!("refused a request of {peer}"), &answer.reason());
+            desk.log.lock().await.record(format_args!("refused a request of {peer}"), &answer.in_words());
             return answer;
         }
     };

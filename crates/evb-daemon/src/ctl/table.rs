@@ -182,7 +182,11 @@ fn peers(text: &mut String, survey: &Value) {
     let not_proven =
         |source: &&Value| source["live"]["front_end_protocol"] == 1 && source["live"]["run_not_stated"] != 0;
     for source in sources.iter().filter(not_proven).take(NAMED) {
-        let _ = writeln!(text, "  source {}: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does", named(source));
+        let _ = writeln!(
+            text,
+            "  source {}: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does",
+            named(source)
+        );
     }
 }
 

@@ -72,7 +72,11 @@ pub(super) async fn join(config: &Config, shared: &Shared, peer: Peer) -> Result
 }
 
 async fn start(config: &Config, shared: &Shared, peer: Peer) -> Result<Role, RunError> {
-    let missing = || RunError::Operator(format!("the configuration has no {peer}"));
+    let missing = || {
+        RunError::Operator(format!(
+            "the configuration has no {peer}; add it, or host another role with --role"
+        ))
+    };
     match peer {
         Peer::Supervisor => Err(missing()),
         Peer::Source(id) => {

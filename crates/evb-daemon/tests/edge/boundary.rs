@@ -140,8 +140,8 @@ fn the_log_names_the_source_of_each_front_end() {
     for (words, source) in [
         (" has connected", " source 1: the front end "),
         (" has connected", " source 2: the front end "),
-        (" has closed its connection to source 1, after 0 fragments", " source 1: the front end "),
-        (" has closed its connection to source 2, after 0 fragments", " source 2: the front end "),
+        (" has closed its connection to this source, after 0 fragments", " source 1: the front end "),
+        (" has closed its connection to this source, after 0 fragments", " source 2: the front end "),
         ("correct what it sends", " source 2: closed the connection of the front end "),
     ] {
         let until = Instant::now() + Duration::from_secs(20);

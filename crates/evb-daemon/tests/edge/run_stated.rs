@@ -32,7 +32,8 @@ fn leftovers_after_the_start_are_told_apart() {
         assert_eq!(stated, [id(&summary); 2]);
         assert_eq!(foreign(&system.events(run), run), 0);
         assert_eq!((&summary["events"]["complete"], &summary["exit_code"]), (&EVENTS.into(), &0.into()));
-        let remark = "source 2 discarded 11 fragments that its front end read out in another run";
+        let remark =
+            "source 2 discarded 11 fragments that its front end read out in another run, as it should";
         let remarks = summary["remarks"].as_array().unwrap();
         assert_eq!(remarks.iter().filter(|said| *said == remark).count(), 1, "{summary:#}");
         assert_eq!(remarks.len(), 2, "{summary:#}");

@@ -298,7 +298,10 @@ fn check(system: &System, run: u64, boards: &[Board; 2], summary: &Value) {
     assert_eq!(summary["exit_code"], u64::from(is_wrong), "{summary:#}");
     let remarks = summary["remarks"].as_array().unwrap();
     for board in boards.iter().filter(|board| board.protocol == 1 && !board.sent(run).is_empty()) {
-        let said = format!("source {}: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does", board.source);
+        let said = format!(
+            "source {}: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does",
+            board.source
+        );
         assert!(remarks.iter().any(|remark| *remark == said), "{summary:#}");
     }
 }

@@ -99,6 +99,14 @@ fn a_source_whose_fragments_do_not_state_their_run_says_so() {
             SourceSummary { id: 3, run_not_stated: 9, front_end_protocol, ..SourceSummary::default() };
         remarks(&[source])
     };
-    assert_eq!(said(1), ["source 3: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does"]);
-    assert_eq!(said(2), ["source 3: its front end did not state the run of 9 fragments, which may be of another one"]);
+    assert_eq!(
+        said(1),
+        [
+            "source 3: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does"
+        ]
+    );
+    assert_eq!(
+        said(2),
+        ["source 3: its front end did not state the run of 9 fragments, which may be of another one"]
+    );
 }

@@ -86,7 +86,8 @@ fn timers(facts: &Facts) -> Finding {
     let is_late = late.p99 > PUNCTUAL || loses(late.p99);
     let finding = match &command {
         None if is_late => {
-            let why = format!("{}: stop what else runs on this host, or give evb cores of its own", finding.why);
+            let why =
+                format!("{}: stop what else runs on this host, or give evb cores of its own", finding.why);
             Finding { why, ..finding }
         }
         _ => finding,

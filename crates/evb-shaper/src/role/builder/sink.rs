@@ -45,7 +45,7 @@ impl AtSink {
         if open > 0 {
             let builder = core.config().id;
             let events = counted(open, "event");
-            tracing::error!(%builder, lost = open, "{events} lost that builder {builder} was building, because the supervisor did not come back; look at its host and its log");
+            tracing::error!(%builder, lost = open, "{events} lost that this builder was building, because the supervisor did not come back; look at its host and its log");
         }
         format!(
             "the sink has accepted {written} events of this run, and {count} more are being written to it; {open} \

@@ -107,7 +107,10 @@ fn where_nothing_waits_for_a_round_trip_there_is_no_ratio() {
     );
     let demand = facts.demand.as_mut().unwrap();
     (demand.under_way, demand.link_rate) = (Some(Bytes::kib(64)), None::<Rate>);
-    assert_eq!(finding(&facts, "R·C/L").value, "not available: the configuration states no link_rate; add it to [network]");
+    assert_eq!(
+        finding(&facts, "R·C/L").value,
+        "not available: the configuration states no link_rate; add it to [network]"
+    );
 }
 
 #[test]
