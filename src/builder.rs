@@ -6,8 +6,6 @@ mod lanes;
 mod driver;
 mod begin;
 
-pub use ends::out_of_order_memory;
-
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use evb_core::{
@@ -24,6 +22,7 @@ use evb_net::{
     resolve::resolve,
     security::Security,
 };
+pub use evb_shaper::out_of_order_memory;
 use evb_shaper::{Shaping, cost::CELL};
 use tokio::net::TcpListener;
 

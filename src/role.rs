@@ -25,9 +25,8 @@ use evb_net::{
     host,
     pacing::Transport,
     resolve::ResolveError,
-    security::{PARCEL_OVERHEAD, TAG_LENGTH},
 };
-use evb_shaper::cost::PacketCost;
+pub use evb_shaper::cost::packet_cost;
 
 pub(crate) use busy_poll::BusyPoll;
 pub(crate) use decline::decline;
@@ -188,18 +187,4 @@ impl From<RoleFault> for RoleError {
 pub(crate) fn check_transport(transport: Transport) -> Result<(), RoleError> {
     let is_built = cfg!(feature = "udp") || transport == Transport::Tcp;
     if is_built { Ok(()) } else { Err(RoleError::NoUdp) }
-}
-
-/// Returns the cost of lane bytes on the wire, including the authentication tags of a protected
-/// lane.
-pub fn packet_cost(transport: Transport, mtu: u32, cell: Bytes, is_protected: bool) -> PacketCost {
-    let cost = PacketCost::of(transport, mtu, cell);
-    if !is_protected {
-        return cost;
-    }
-    let tag = match transport {
-        Transport::Tcp => PARCEL_OVERHEAD,
-        Transport::Udp => TAG_LENGTH,
-    };
-    cost.tagged(Bytes::new(tag as u64))
 }

@@ -6,7 +6,7 @@ mod datagrams;
 
 use std::{io, task::Context};
 
-use evb_core::{id::SourceId, index::LaneIndex, time::Instant, units::Bytes, wire::control::DatagramReport};
+use evb_core::{id::SourceId, index::LaneIndex, time::Instant, wire::control::DatagramReport};
 use evb_net::{
     handshake::Channel,
     lane::{LaneEnd, LaneOptions},
@@ -73,14 +73,5 @@ pub(super) fn create(
         Transport::Udp => Ok(Box::new(datagrams::create(listener.local_addr()?, options, shaping, sources)?)),
         // Without the feature `udp`, a builder refuses that transport before it listens.
         _ => Ok(Box::new(Streams::new(sources.len()))),
-    }
-}
-
-/// Returns the memory that a builder needs, besides its slots, for bytes that arrive out of order:
-/// none over TCP, where the kernel holds them.
-pub fn out_of_order_memory(transport: Transport, shaping: &Shaping, lanes: usize) -> Bytes {
-    match transport {
-        Transport::Tcp => Bytes::ZERO,
-        Transport::Udp => shaping.out_of_order_memory(lanes),
     }
 }

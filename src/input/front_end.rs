@@ -17,6 +17,7 @@ use std::{
     time::Duration,
 };
 
+pub use evb_core::source::front_end_memory;
 use evb_core::{source::MAX_FRONT_ENDS, units::Bytes, words::counted};
 use tokio::{
     io::AsyncRead,
@@ -30,7 +31,7 @@ use crate::source::{BeforeStart, FrontEnds, PushError, Source};
 use answers::Answers;
 use arrivals::{Requests, Stream, is_readable};
 use assembly::Assembly;
-use fragments::{Fragments, FrontEndError, READ};
+use fragments::{Fragments, FrontEndError};
 
 /// Pause after the operating system refused to accept a connection, for example for lack of file
 /// descriptors.
@@ -86,13 +87,6 @@ impl Drop for SocketFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
-}
-
-/// Returns the memory that a source needs at most for its front ends: fragments of which a part has
-/// arrived, and the read buffers of all connections. `front_ends` is the number of front ends that
-/// should be connected.
-pub fn front_end_memory(max_fragment: Bytes, front_ends: u32) -> Bytes {
-    Assembly::size(max_fragment, front_ends) + Bytes::new(READ as u64) * MAX_FRONT_ENDS.into()
 }
 
 impl FrontEndListener {

@@ -13,6 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub use evb_core::supervisor::JournalFsync;
 use evb_core::{
     id::RunNumber,
     supervisor::{RecoverError, unfinished},
@@ -25,26 +26,6 @@ use entries::{Entries, Fault, HEADER, frame};
 
 /// File length above which a journal is replaced by a snapshot.
 const COMPACT_AT: u64 = 8 << 20;
-
-/// Failures that written journal entries survive.
-///
-/// ```
-/// use evb::supervisor::{JournalConfig, JournalFsync};
-///
-/// // The supervisor's host has no uninterruptible power supply.
-/// let fsync = JournalFsync::Commit;
-/// let journal = JournalConfig { path: "/var/lib/evb/journal".into(), fsync };
-/// assert_ne!(journal.fsync, JournalFsync::default());
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum JournalFsync {
-    /// Entries survive a killed process, because the kernel has them.
-    #[default]
-    None,
-    /// Entries also survive a power cut: they are on the disk before the supervisor sends anything
-    /// that depends on them. This costs a disk's latency in each turn.
-    Commit,
-}
 
 /// The file in which a supervisor records all that another supervisor needs to go on with its run.
 ///

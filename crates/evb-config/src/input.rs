@@ -2,8 +2,12 @@
 
 use std::path::PathBuf;
 
-use evb::{file::RunChoice, source::BeforeStart};
-use evb_core::{id::SourceId, source::MAX_FRONT_ENDS, units::Bytes};
+use evb_core::{
+    id::SourceId,
+    source::{BeforeStart, MAX_FRONT_ENDS},
+    units::Bytes,
+};
+use evb_file::RunChoice;
 
 use super::{
     endpoint::Endpoint,
@@ -89,16 +93,6 @@ impl FragmentSize {
         match self {
             Self::Fixed(size) => size,
             Self::Gaussian { mean, sigma } | Self::LogNormal { mean, sigma } => mean + sigma * 8,
-        }
-    }
-}
-
-impl From<FragmentSize> for evb::input::FragmentSize {
-    fn from(size: FragmentSize) -> Self {
-        match size {
-            FragmentSize::Fixed(size) => Self::Fixed(size),
-            FragmentSize::Gaussian { mean, sigma } => Self::Gaussian { mean, sigma },
-            FragmentSize::LogNormal { mean, sigma } => Self::LogNormal { mean, sigma },
         }
     }
 }

@@ -41,7 +41,6 @@ mod tests;
 
 use std::{collections::BTreeMap, ops::Range, path::Path};
 
-use evb::builder::out_of_order_memory;
 use evb_core::{
     builder::slot_memory,
     id::Peer,
@@ -49,7 +48,7 @@ use evb_core::{
     units::{Bytes, Rate},
     wire::control::MAX_BUILDERS,
 };
-use evb_shaper::{ByteMeasure, Pace, Shaping, cost::PacketCost};
+use evb_shaper::{ByteMeasure, Pace, Shaping, cost::PacketCost, out_of_order_memory};
 use toml::de::DeTable;
 
 pub use builder::{BuilderEntry, FilterEntry, Fsync, SinkEntry};
@@ -57,7 +56,7 @@ pub use classes::{ClassEntry, ClassesConfig};
 pub use control::{ControlConfig, ViewersEntry};
 pub use division::nine_tenths;
 pub use endpoint::{Endpoint, EndpointError, is_host, is_loopback, is_unspecified};
-pub use evb_net::pacing::Transport;
+pub use evb_core::transport::Transport;
 pub use input::{ContentCheck, FragmentSize, Input, MadeOn, ReplayFormat};
 pub use layout::{Layout, Link, NodeKind};
 pub use network::{Admission, NetworkConfig};

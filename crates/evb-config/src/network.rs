@@ -1,10 +1,10 @@
 //! `[network]`: the transport of the lanes and the properties of the switch.
 
 use evb_core::{
+    transport::Transport,
     units::{Bytes, Rate},
     wire::datagram::MIN_MTU,
 };
-use evb_net::pacing::Transport;
 
 use super::{
     section::Section,

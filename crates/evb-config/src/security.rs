@@ -2,9 +2,6 @@
 
 use std::path::PathBuf;
 
-use evb::{PresharedKey, Security};
-use evb_net::security::KeyError;
-
 use super::section::Section;
 
 /// The rule by which hosts trust each other.
@@ -25,17 +22,6 @@ impl SecurityMode {
     /// Returns true if peers authenticate each other with a key.
     pub fn is_protected(&self) -> bool {
         matches!(self, Self::Psk { .. })
-    }
-
-    /// Returns the security mode, with the key read from its file.
-    ///
-    /// # Errors
-    /// [`KeyError`]: the file cannot be read, or other users can read it.
-    pub fn load(&self) -> Result<Security, KeyError> {
-        match self {
-            Self::LoopbackOnly | Self::None => Ok(Security::None),
-            Self::Psk { key_file } => Ok(Security::Psk(PresharedKey::read(key_file)?)),
-        }
     }
 }
 

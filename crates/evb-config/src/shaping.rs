@@ -1,10 +1,13 @@
 //! `[shaping]`: the rules by which sources may send, with defaults that depend on the network.
 
-use evb_core::units::{Bytes, Rate};
-use evb_net::pacing::{Offload, Transport};
+use evb_core::{
+    offload::Offload,
+    transport::Transport,
+    units::{Bytes, Rate},
+};
 use evb_shaper::{
     ByteMeasure,
-    cost::{CELL, PacketCost},
+    cost::{self, CELL, PacketCost},
 };
 
 use super::{
@@ -276,5 +279,5 @@ impl Given {
 /// Returns the rule by which data are divided into packets with headers on this network.
 pub(super) fn packet_cost(network: &NetworkConfig, cell: Bytes, is_protected: bool) -> PacketCost {
     let mtu = u32::try_from(network.mtu.count()).unwrap_or(u32::MAX);
-    evb::role::packet_cost(network.transport, mtu, cell, is_protected)
+    cost::packet_cost(network.transport, mtu, cell, is_protected)
 }

@@ -2,8 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use evb::supervisor::JournalFsync;
-use evb_core::units::parse_duration;
+use evb_core::{supervisor::JournalFsync, units::parse_duration};
 
 use super::{
     endpoint::Endpoint,

@@ -25,6 +25,7 @@ pub mod time;
 pub mod units;
 pub mod words;
 pub mod transport;
+pub mod offload;
 pub mod times;
 pub mod index;
 pub mod set;

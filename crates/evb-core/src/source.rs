@@ -26,7 +26,7 @@ mod tests;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-pub use before_start::{BeforeStart, MAX_FRONT_ENDS};
+pub use before_start::{BeforeStart, FRONT_END_READ, MAX_FRONT_ENDS, assembly_memory, front_end_memory};
 pub use push_error::{MAX_AHEAD, PushError};
 
 use backlog::{Backlog, Placed};

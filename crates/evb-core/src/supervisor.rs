@@ -81,7 +81,7 @@ pub use absence::{FirstReadouts, SourceLoss};
 pub use change::{ChangeError, NotReady};
 pub use live::{BuilderLive, LatencySurvey, SourceLive};
 pub use output::{Output, Progress, Recipients, RunState};
-pub use plan::{AssignmentPolicy, MOST_SLOTS, PlanError, RunPlan, SLOTS_BESIDE};
+pub use plan::{AssignmentPolicy, JournalFsync, MOST_SLOTS, PlanError, RunPlan, SLOTS_BESIDE};
 pub use recovery::{RecoverError, Recovery, unfinished};
 pub use role::{JOURNAL_RETRY, JOURNAL_STALL, SupervisorOutput, SupervisorRole};
 pub use survey::{BuilderSurvey, FrontEndSurvey, Presence, SourceSurvey, Survey};

@@ -14,6 +14,7 @@ pub mod control;
 pub mod journal;
 pub mod record;
 pub mod datagram;
+pub mod tag;
 
 #[cfg(test)]
 mod tests;

@@ -20,7 +20,7 @@ use evb::{
     source::{BeforeStart, FrontEnds, Readout, Source, SourceConfig},
     trigger_feed::TriggerListener,
 };
-use evb_config::{ContentCheck, Input, MadeOn, ReplayFormat, SourceEntry};
+use evb_config::{ContentCheck, FragmentSize, Input, MadeOn, ReplayFormat, SourceEntry};
 use evb_core::{id::SourceId, units::Bytes};
 use evb_net::resolve::{ResolveError, resolve};
 use tokio::{
@@ -97,7 +97,7 @@ impl Inputs {
     ) -> Result<Source, InputError> {
         match &entry.input {
             Input::Generator { size, on, .. } => {
-                let generator = Generator::new(entry.id, (*size).into(), entry.max_fragment, seed);
+                let generator = Generator::new(entry.id, sizes(*size), entry.max_fragment, seed);
                 self.start_readout(config, generator, on).await
             }
             Input::Replay { path, format, on } => {
@@ -218,6 +218,15 @@ async fn replay(path: PathBuf, format: ReplayFormat, limit: Bytes) -> Result<Rep
     let replay = tokio::task::spawn_blocking(load).await.map_err(io::Error::from)??;
     let largest = replay.largest();
     if largest > limit { Err(InputError::Oversize { largest, limit }) } else { Ok(replay) }
+}
+
+/// Returns the sizes of generated fragments.
+fn sizes(configured: FragmentSize) -> input::FragmentSize {
+    match configured {
+        FragmentSize::Fixed(size) => input::FragmentSize::Fixed(size),
+        FragmentSize::Gaussian { mean, sigma } => input::FragmentSize::Gaussian { mean, sigma },
+        FragmentSize::LogNormal { mean, sigma } => input::FragmentSize::LogNormal { mean, sigma },
+    }
 }
 
 /// Returns the sources with generated content, which builders can check.

@@ -6,7 +6,6 @@
 //! `SO_TXTIME` succeeds, and the datagram leaves at once. So [`choose()`] takes only an offload
 //! that [`prove`] has seen to work, by sending and timing.
 
-mod offload;
 mod spin;
 mod polling;
 mod executor;
@@ -19,10 +18,9 @@ mod choose;
 
 pub use crate::sys_txtime::DepartureClock;
 pub use choose::{Choice, NotProved, choose};
-pub use evb_core::transport::Transport;
+pub use evb_core::{offload::Offload, transport::Transport};
 pub use executor::{Etf, Executor, SocketRate, Software, TokenBucketFilter, Txtime};
 pub use gaps::Gaps;
-pub use offload::Offload;
 pub use polling::{POLL_TIME, PollingRefused, prove_polling};
 pub use proof::{Proof, Trial, prove};
 pub use receiver::{GapReceiver, Receipt};

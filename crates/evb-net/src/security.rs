@@ -22,9 +22,10 @@ mod replay;
 mod datagrams;
 
 pub use datagrams::{DatagramTags, TagFault};
+pub use evb_core::wire::tag::{PARCEL_OVERHEAD, TAG_LENGTH};
 pub use lane_keys::Keys;
-pub use nonce::{Nonce, TAG_LENGTH};
-pub use parcel::{MAX_CONTENT, Opener, PARCEL_OVERHEAD, Sealer};
+pub use nonce::Nonce;
+pub use parcel::{MAX_CONTENT, Opener, Sealer};
 pub use replay::{REPLAY_WINDOW, ReplayWindow, extend};
 
 #[cfg(not(feature = "security"))]

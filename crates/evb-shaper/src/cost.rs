@@ -12,6 +12,7 @@ use evb_core::{
     wire::{
         datagram::DATAGRAM_HEADER,
         record::{ANNOUNCEMENT, RECORD_HEADER},
+        tag::{PARCEL_OVERHEAD, TAG_LENGTH},
     },
 };
 
@@ -175,6 +176,20 @@ pub struct PacketCost {
     /// TCP.
     segment: u64,
     cell: u64,
+}
+
+/// Returns the cost of lane bytes on the wire, including the authentication tags of a protected
+/// lane.
+pub fn packet_cost(transport: Transport, mtu: u32, cell: Bytes, is_protected: bool) -> PacketCost {
+    let cost = PacketCost::of(transport, mtu, cell);
+    if !is_protected {
+        return cost;
+    }
+    let tag = match transport {
+        Transport::Tcp => PARCEL_OVERHEAD,
+        Transport::Udp => TAG_LENGTH,
+    };
+    cost.tagged(Bytes::new(tag as u64))
 }
 
 impl PacketCost {

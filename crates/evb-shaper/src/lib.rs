@@ -75,6 +75,7 @@ pub use credit::{Credit, CreditConfig};
 pub use lateness::Lateness;
 pub use link::{CONTROL_CLASS, Class, LinkPlan, LinkPlanError};
 pub use open::Open;
+pub use out_of_order::out_of_order_memory;
 pub use pace::Pace;
 pub use paced::{Departure, PacedSource, PacingCounters};
 pub use pacing::Pacing;

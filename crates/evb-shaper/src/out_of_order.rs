@@ -1,6 +1,6 @@
 //! Limits on the bytes that a builder keeps after they arrived out of order over datagrams.
 
-use evb_core::units::Bytes;
+use evb_core::{transport::Transport, units::Bytes};
 
 use crate::policy::Shaping;
 
@@ -30,5 +30,14 @@ impl Shaping {
     /// order over datagrams, in addition to its event slots.
     pub fn out_of_order_memory(&self, lanes: usize) -> Bytes {
         self.out_of_order_window(lanes) * lanes as u64
+    }
+}
+
+/// Returns the memory that a builder needs, besides its slots, for bytes that arrive out of order:
+/// none over TCP, where the kernel holds them.
+pub fn out_of_order_memory(transport: Transport, shaping: &Shaping, lanes: usize) -> Bytes {
+    match transport {
+        Transport::Tcp => Bytes::ZERO,
+        Transport::Udp => shaping.out_of_order_memory(lanes),
     }
 }

@@ -5,15 +5,13 @@ use std::{
     time::Duration,
 };
 
-use evb_core::units::Bytes;
+use evb_core::{source::assembly_memory, units::Bytes};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
     sync::{Semaphore, SemaphorePermit},
     time::timeout,
 };
 
-/// Number of largest fragments for which there is room at least.
-const FEW: u32 = 4;
 /// Time after which a front end that has stopped within a fragment gives way to others.
 pub(super) const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 800 } else { 5000 });
 
@@ -33,14 +31,9 @@ pub(super) struct Assembly {
 
 impl Assembly {
     pub(super) fn new(max_fragment: Bytes, front_ends: u32) -> Self {
-        let size = Self::size(max_fragment, front_ends).count();
+        let size = assembly_memory(max_fragment, front_ends).count();
         let size = usize::try_from(size).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
         Self { room: Semaphore::new(size), waiting: AtomicUsize::new(0) }
-    }
-
-    /// Returns the size of the memory for `front_ends` connections.
-    pub(super) fn size(max_fragment: Bytes, front_ends: u32) -> Bytes {
-        Bytes::new(max_fragment.count().saturating_mul(front_ends.max(FEW).into()))
     }
 
     /// Waits until there is room for a payload, which is not larger than `max_fragment`.

@@ -12,6 +12,7 @@ use bytes::{Buf, BytesMut};
 use evb_core::{
     fragment::{Fragment, Timestamp},
     id::{EventId, RunId},
+    source::FRONT_END_READ,
     units::Bytes,
 };
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncReadExt, BufReader};
@@ -25,8 +26,6 @@ use crate::{
 /// Length of a fragment's header (length, event id, timestamp), and of the fixed part of the other
 /// messages.
 pub(super) const HEAD: usize = 20;
-/// Number of bytes that one read asks of the operating system.
-pub(super) const READ: usize = 64 * 1024;
 /// First bytes of the preamble and of the statement of a run: a length that no fragment can have.
 const MARK: [u8; 4] = [0xff; 4];
 /// Version of the protocol with a preamble.
@@ -84,7 +83,7 @@ pub(super) struct Fragments<S> {
 impl<S: AsyncRead + Unpin + Send> Fragments<S> {
     pub(super) fn new(stream: S, limit: Bytes, assembly: Arc<Assembly>, front_ends: &FrontEnds) -> Self {
         Self {
-            stream: BufReader::with_capacity(READ, stream),
+            stream: BufReader::with_capacity(FRONT_END_READ, stream),
             limit,
             assembly,
             front_ends: front_ends.clone(),

@@ -3,6 +3,7 @@ use std::os::unix::net::UnixListener as StdUnixListener;
 use evb_core::{
     fragment::{Fragment, Timestamp},
     id::{EventId, RunId, RunNumber},
+    source::FRONT_END_READ,
 };
 use evb_shaper::role::RunStage;
 use proptest::prelude::*;
@@ -13,11 +14,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{
-    assembly::PATIENCE,
-    fragments::{HEAD, READ},
-    *,
-};
+use super::{assembly::PATIENCE, fragments::HEAD, *};
 use crate::{
     input::taker::tests::{Channel, Heap},
     source::ToldRun,
@@ -163,7 +160,7 @@ async fn while_the_source_is_full_nothing_is_read() {
     {
         sent += 1;
     }
-    let bound = (READ + 3 * 1000) / record.len() + 3;
+    let bound = (FRONT_END_READ + 3 * 1000) / record.len() + 3;
     assert!(sent <= bound, "{sent} of {bound} fragments went through");
     let drained = tokio::spawn(async move {
         let mut count = 0;

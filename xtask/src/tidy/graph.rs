@@ -15,7 +15,7 @@ const ALLOWED: [(&str, &[&str]); 13] = [
     ("evb-file", &["evb-core"]),
     ("evb", &["evb-core", "evb-shaper", "evb-net", "evb-file"]),
     ("evb-sim", &["evb-core", "evb-shaper"]),
-    ("evb-config", &["evb", "evb-core", "evb-shaper", "evb-net"]),
+    ("evb-config", &["evb-core", "evb-shaper", "evb-file"]),
     ("evb-host", &["evb-config", "evb-core", "evb-shaper", "evb-net"]),
     // A program of its own, which runs whole systems in its process by evbd's library.
     (

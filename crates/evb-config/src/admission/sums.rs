@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use evb::input::front_end_memory;
 use evb_core::{
     id::{BuilderId, SourceId},
     index::{BuilderIndex, SourceIndex},
+    source::front_end_memory,
     units::{Bytes, Rate},
 };
 use evb_shaper::{sums::windows_buffer, topology::NodeIndex};

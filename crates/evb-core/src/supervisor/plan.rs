@@ -16,6 +16,25 @@ use crate::{
     wire::control::{MAX_BUILDERS, MAX_NAME, MAX_OUTSTANDING, MAX_SLOTS, RunParameters, Welcome, is_name},
 };
 
+/// Failures that written journal entries survive.
+///
+/// ```
+/// use evb_core::supervisor::JournalFsync;
+///
+/// // The supervisor's host has no uninterruptible power supply.
+/// let fsync = JournalFsync::Commit;
+/// assert_ne!(fsync, JournalFsync::default());
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JournalFsync {
+    /// Entries survive a killed process, because the kernel has them.
+    #[default]
+    None,
+    /// Entries also survive a power cut: they are on the disk before the supervisor sends anything
+    /// that depends on them. This costs a disk's latency in each turn.
+    Commit,
+}
+
 /// Rule by which the builder of the next event is chosen.
 ///
 /// ```

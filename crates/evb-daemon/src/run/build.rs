@@ -8,7 +8,7 @@ mod supervisor;
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use evb::{
-    Security,
+    PresharedKey, Security,
     builder::{Builder, BuilderConfig},
     filter::{Filter, Prescale, RequireComplete},
     input::CheckContent,
@@ -16,9 +16,9 @@ use evb::{
     run_control::Role,
     source::{BeforeStart, Source, SourceConfig},
 };
-use evb_config::{BuilderEntry, Config, FilterEntry, SourceEntry};
+use evb_config::{BuilderEntry, Config, FilterEntry, SecurityMode, SourceEntry};
 use evb_core::{id::Peer, units::Rate};
-use evb_net::{class::TrafficClass, lane::LaneOptions, pacing::Choice};
+use evb_net::{class::TrafficClass, lane::LaneOptions, pacing::Choice, security::KeyError};
 use evb_shaper::longest_train;
 use tracing::Instrument as _;
 
@@ -147,7 +147,15 @@ fn supervisor_address(config: &Config) -> String {
 
 /// Returns the rule by which peers are admitted; reads the key file.
 pub(super) fn security(config: &Config) -> Result<Security, RunError> {
-    config.security.load().map_err(|error| RunError::Operator(error.to_string()))
+    admission_rule(&config.security).map_err(|error| RunError::Operator(error.to_string()))
+}
+
+/// Returns the rule by which peers are admitted; reads the key file.
+pub(super) fn admission_rule(mode: &SecurityMode) -> Result<Security, KeyError> {
+    Ok(match mode {
+        SecurityMode::LoopbackOnly | SecurityMode::None => Security::None,
+        SecurityMode::Psk { key_file } => Security::Psk(PresharedKey::read(key_file)?),
+    })
 }
 
 fn source_config(

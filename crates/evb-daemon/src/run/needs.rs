@@ -24,7 +24,7 @@ use rustix::fs::Access;
 
 use super::{
     RunError,
-    build::{Shared, next_number, state_dir},
+    build::{Shared, admission_rule, next_number, state_dir},
 };
 use crate::control::Token;
 
@@ -52,7 +52,7 @@ pub(super) fn missing(config: &Config, origin: &Origin, hosted: &[Peer]) -> Prob
 
 fn missing_files<'a>(config: &Config, origin: &'a Origin, hosted: &[Peer]) -> Look<'a> {
     let mut look = Look { origin, severity: Severity::Error, list: Vec::new() };
-    if let Err(error) = config.security.load() {
+    if let Err(error) = admission_rule(&config.security) {
         let remedy = "`evbd keygen FILE` makes a key file; all peers need a copy of it, which only their users can read";
         look.refuse("security.key_file", None, error.to_string(), remedy);
     }

@@ -13,13 +13,13 @@ use std::{
 };
 
 use evb_core::{
+    offload::Offload,
     transport::Transport,
     units::{Bytes, Rate},
 };
 
 use super::{
     executor::{Etf, Executor, SocketRate, Software, TokenBucketFilter, Txtime},
-    offload::Offload,
     proof::{Proof, Trial, UNSENT, device_of, is_provisioned, prove_by, tso_train},
 };
 use crate::{sys_txtime::DepartureClock, timer::Timer};

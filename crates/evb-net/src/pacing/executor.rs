@@ -5,9 +5,12 @@ mod tests;
 
 use std::{fmt, io, os::fd::BorrowedFd, time::Duration};
 
-use evb_core::units::{Bytes, Rate};
+use evb_core::{
+    offload::Offload,
+    units::{Bytes, Rate},
+};
 
-use super::{offload::Offload, spin::SPIN_MARGIN};
+use super::spin::SPIN_MARGIN;
 use crate::{
     sys_txtime::{self, DepartureClock},
     timer::Timer,

@@ -11,13 +11,13 @@ mod tests;
 use std::{fmt, net::IpAddr, time::Duration};
 
 use evb_core::{
+    offload::Offload,
     transport::Transport,
     units::{Bytes, Rate},
 };
 
 use super::{
     executor::{Etf, SocketRate, Software, Txtime},
-    offload::Offload,
     tso::TsoTrain,
 };
 use crate::host::{

@@ -1,8 +1,5 @@
 //! [`Nonce`]: the number of a tag.
 
-/// Length of a tag in bytes.
-pub const TAG_LENGTH: usize = 16;
-
 /// The unique number of a tag: its class, and its position within the class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nonce {

@@ -9,9 +9,6 @@ use bytes::{Buf as _, BytesMut};
 
 use super::{Forged, LaneKey, Nonce, TAG_LENGTH, TagKey, Tagging, is_equal};
 
-/// Number of bytes that a parcel adds to its content: length and tag.
-pub const PARCEL_OVERHEAD: usize = 2 + TAG_LENGTH;
-
 /// Maximum number of content bytes in one parcel: 65 535 less the tag.
 pub const MAX_CONTENT: usize = 65_535 - TAG_LENGTH;
 

@@ -1,7 +1,7 @@
 use bytes::{BufMut as _, BytesMut};
 use proptest::prelude::*;
 
-use super::{Forged, MAX_CONTENT, Opener, PARCEL_OVERHEAD, Sealer};
+use super::{super::PARCEL_OVERHEAD, Forged, MAX_CONTENT, Opener, Sealer};
 
 const KEY: [u8; 32] = [7; 32];
 

@@ -1,13 +1,13 @@
 //! The components that make trains depart on time.
 
-use std::fmt;
+use core::fmt;
 
-use evb_core::transport::Transport;
+use crate::transport::Transport;
 
 /// The component that makes each train of packets wait for its departure time.
 ///
 /// ```
-/// use evb_net::pacing::{Offload, Transport};
+/// use evb_core::{offload::Offload, transport::Transport};
 ///
 /// let asked = Offload::from_word("txtime").expect("a word of `shaping.offload`");
 /// assert!(asked.fits(Transport::Udp));
