@@ -30,7 +30,7 @@ fn a_run_that_is_held_back_begins_when_it_is_told_and_everybody_is_ready() {
     stage.says(source(3), Message::Ready(Ready {}));
     assert_eq!(
         stage.core.begin(&Annotation::default(), stage.now).unwrap_err().to_string(),
-        "not connected to all builders yet: source 5"
+        "these sources are not connected to all builders yet, and their logs say why: source 5"
     );
     let survey = stage.core.survey(stage.now);
     let presence: Vec<_> = survey.sources.iter().map(|source| source.presence).collect();
@@ -45,7 +45,7 @@ fn a_run_that_is_held_back_begins_when_it_is_told_and_everybody_is_ready() {
     stage.trigger(1);
     assert_eq!(
         stage.core.begin(&Annotation::default(), stage.now).unwrap_err().to_string(),
-        "the run has begun already"
+        "the run has begun already; nothing needs to be done"
     );
     assert_eq!(stage.core.survey(stage.now).builders[0].outstanding, 1);
 }
