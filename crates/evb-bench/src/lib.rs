@@ -21,9 +21,10 @@ pub mod stream;
 pub mod request;
 pub mod memory;
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
+use evb_config::complain;
 
 pub use interval::Interval;
 pub use machine::Machine;
@@ -76,6 +77,12 @@ enum Command {
     /// Announce triggers to a supervisor, or by multicast to supervisor and sources alike: a
     /// pseudo-trigger.
     Trigger(trigger::TriggerArguments),
+    /// Write the man pages of evb-bench and its commands.
+    #[command(hide = true)]
+    ManPages {
+        /// Folder for the pages, which must exist.
+        folder: PathBuf,
+    },
 }
 
 /// Runs the command that is given on the command line.
@@ -92,6 +99,13 @@ pub fn main() -> ExitCode {
         Command::Request(arguments) => request::main(arguments),
         Command::Memory(arguments) => memory::main(arguments),
         Command::Trigger(arguments) => trigger::main(arguments),
+        Command::ManPages { folder } => match clap_mangen::generate_to(Cli::command(), folder) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                complain!("error: {}: {error}", folder.display());
+                ExitCode::from(2)
+            }
+        },
     }
 }
 

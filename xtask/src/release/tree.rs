@@ -39,7 +39,9 @@ pub(super) fn stage(release: &Release, evbd: &Binary) -> Result<PathBuf> {
     let share = tree.join("share");
     let pages = share.join("man/man1");
     fs::create_dir_all(&pages)?;
-    finish(Command::new(&evbd.program).arg("man-pages").arg(&pages))?;
+    for program in [&evbd.program, &evbd.bench] {
+        finish(Command::new(program).arg("man-pages").arg(&pages))?;
+    }
     for (shell, path) in SHELLS {
         let path = share.join(path);
         fs::create_dir_all(path.parent().context("a file is in a folder")?)?;
