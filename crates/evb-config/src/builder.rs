@@ -8,42 +8,91 @@ use evb_core::{
 };
 use evb_shaper::BudgetGroup;
 
-use super::{endpoint::Endpoint, input::path, name, section::Section, source::cpu};
+use serde::Deserialize;
+
+use super::{
+    endpoint::Endpoint,
+    forms::{Address, As, DataRate, FilePath, Kinded, Positive, Quantity, Whole, seconds},
+    name::Name,
+    section::Section,
+};
 
 /// The configuration of one event builder.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BuilderEntry {
     /// Id of the builder.
+    #[serde(skip)]
     pub id: BuilderId,
-    /// Name of the builder, for people; `None`: it has none.
+    /// The name of the builder for people, such as `"left rack"`. The rules are those of a source's
+    /// `name`; a builder may have the name of a source.
+    ///
+    /// Default: none
+    #[serde(default, with = "As::<Name>")]
     pub name: Option<String>,
-    /// Address at which the builder listens for sources.
+    /// The address at which sources connect to the builder. evb refuses `0.0.0.0` and port 0,
+    /// because sources connect to exactly this address.
+    #[serde(with = "As::<Address>")]
     pub listen: Endpoint,
-    /// Destination of the events that the builder has built.
+    /// The destination of the builder's events; see the table of sinks in this section.
+    #[serde(with = "Kinded::<SinkEntry>")]
     pub sink: SinkEntry,
-    /// Rule by which the builder selects the events that go to the sink.
+    /// The rule by which events go to the sink; see the table of filters in this section.
+    ///
+    /// Default: accept all
+    #[serde(default, with = "Kinded::<FilterEntry>")]
     pub filter: FilterEntry,
-    /// Name of the switch port that the builder shares with other builders; `None`: the port of the
-    /// builder's host.
+    /// The name of the builder's switch port, if builders with different addresses share a port.
+    /// Builders with the same port divide its `budget`.
+    ///
+    /// Default: the host of `listen`
     pub port: Option<String>,
-    /// Rate of the builder's port, in line bytes; `None`: that of all links.
+    /// The rate of the builder's port, in line bytes. Builders at the same port have the same rate.
+    ///
+    /// Default: `link_rate` of `[network]`
+    #[serde(default, with = "As::<DataRate>")]
     pub link_rate: Option<Rate>,
-    /// Pace of each lane to this builder, instead of the pace in `[shaping]`.
+    /// The rate of each lane towards this builder.
+    ///
+    /// Default: `rate` of `[shaping]`
+    #[serde(default, with = "As::<DataRate>")]
     pub rate: Option<Rate>,
     /// The builder's share of the port's budget: the buffer bytes that may be under way from all
     /// sources to this builder.
+    #[serde(skip)]
     pub budget: Bytes,
     /// Limits for lanes that share a trunk with only some of the builder's lanes, in addition to
     /// the budget.
+    #[serde(skip)]
     pub groups: Vec<BudgetGroup>,
-    /// Memory that the builder may use for events; `None`: its share of the machine's memory.
+    /// The memory that the builder may use for events. evb refuses a configuration with which the
+    /// builder could need more memory.
+    ///
+    /// Default: 80 % of the machine's memory, divided by the number of its builders
+    #[serde(default, with = "As::<Positive<Bytes>>")]
     pub memory: Option<Bytes>,
-    /// Time for which a failing sink is retried after the end of the run was requested.
+    /// The time for which evb keeps retrying a failing sink (full disk, I/O error) after the end of
+    /// the run was requested. During the run, evb retries without limit. Events that the sink has
+    /// not accepted after `give_up` are lost, and evb reports them with the cause.
+    ///
+    /// Default: `"30 s"`
+    #[serde(default = "seconds::<30>", with = "As::<Positive<Duration>>")]
     pub give_up: Duration,
-    /// Processor core on which the builder runs; `None`: any core.
+    /// The processor core on which it runs.
+    ///
+    /// Default: any
+    #[serde(default, with = "Whole::<0, 4095>")]
     pub cpu: Option<usize>,
-    /// True if the builder's thread gets a raised scheduling priority; `None`: true if the
-    /// builder's port empties in a short time.
+    /// If true, evbd raises the scheduling priority of the builder's thread, so that the builder
+    /// sends grants before the port runs empty. The sink's thread keeps its priority. The
+    /// supervisor of such builders raises its own priority too, if it has a process of its own
+    /// (`--role supervisor`). evbd uses real-time priority (`SCHED_FIFO` 1) if it has the right to
+    /// do so, as root or by `ulimit -r 1`, and if the kernel is 6.12 or newer. Linux 6.12 and newer
+    /// keep 5 % of a core for other threads, while older kernels stop a real-time thread for 50 ms
+    /// of each second even if no other thread waits. Otherwise evbd uses `nice` −10 (`ulimit -e
+    /// 30`, or `LimitNICE=-10` in its systemd unit). If evbd may use neither, the log says so.
+    ///
+    /// Default: `true` where `link_rate` is given and the builder's port empties in less than 5 ms
     pub precedence: Option<bool>,
 }
 
@@ -55,126 +104,77 @@ impl BuilderEntry {
 }
 
 /// The destination of built events.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(tag = "kind"))]
+#[serde(rename_all = "kebab-case")]
 pub enum SinkEntry {
-    /// Event files.
+    /// A sink that writes event files.
     File {
-        /// Directory of the event files, relative to the current directory.
+        /// The directory of the event files. Builders may share one.
+        #[serde(with = "As::<FilePath>")]
         path: PathBuf,
-        /// Size at which a new file is started.
+        /// The size of a file at which the builder begins the next file.
+        ///
+        /// Default: `"1 GiB"`
+        #[serde(default = "usual_rotation", with = "As::<Quantity<Bytes>>")]
         rotate: Bytes,
-        /// Point at which events are forced to disk.
+        /// With `"none"`, files survive the death of the process; with `"commit"`, also a power
+        /// cut.
+        ///
+        /// Default: `"none"`
+        #[serde(default)]
         fsync: Fsync,
     },
-    /// No destination: events are discarded.
+    /// A sink that discards all events.
     Null,
 }
 
 /// The point at which events are forced to disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
 pub enum Fsync {
     /// Never: written events survive the end of the process, but not a power failure.
+    #[default]
     None,
     /// Before an event counts as committed; committed events survive a power failure.
     Commit,
 }
 
 /// The rule by which a filter selects the events for the sink.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(tag = "kind"))]
+#[serde(rename_all = "kebab-case")]
 pub enum FilterEntry {
-    /// All events.
+    /// A filter that keeps every event.
+    #[default]
     AcceptAll,
-    /// One event out of every `keep_every` events.
+    /// A filter that keeps events whose id is a multiple of a number.
     Prescale {
-        /// Number of events out of which one is kept.
+        /// The number whose multiples are kept.
+        #[serde(with = "Whole::<1, 4_294_967_295>")]
         keep_every: u32,
     },
-    /// Events without missing fragments.
+    /// A filter that keeps only events with all expected fragments.
     RequireComplete,
 }
 
-/// Default time for which a failing sink is retried after the end of the run was requested.
-const GIVE_UP: Duration = Duration::from_secs(30);
-
 /// Default size at which event files rotate.
-const ROTATE: Bytes = Bytes::mib(1024);
+fn usual_rotation() -> Bytes {
+    Bytes::mib(1024)
+}
+
 /// Smallest permitted size at which files rotate; smaller files would hold too few events each.
 const LEAST_ROTATE: Bytes = Bytes::kib(4);
 
-pub(super) fn read(mut section: Section<'_>, id: u16) -> Option<BuilderEntry> {
-    let name = name::read(&mut section);
-    let listen = section.peer_endpoint("listen");
-    let listen = section.need("listen", listen, "for example listen = \"127.0.0.1:7101\"");
-    let given = section.kinded("sink");
-    let sink = section
-        .need("sink", given, "for example sink = { kind = \"file\", path = \"out\" }, or sink = \"null\"")
-        .and_then(read_sink);
-    let filter = section.kinded("filter").map_or(Some(FilterEntry::AcceptAll), read_filter);
-    let port = section.text("port", "the name of a switch port");
-    let link_rate = section.rate("link_rate");
-    let rate = section.rate("rate");
-    let memory = section.some_bytes("memory");
-    let give_up = section.duration("give_up").unwrap_or(GIVE_UP);
-    let cpu = cpu(&mut section);
-    let precedence = section.flag("precedence");
-    section.keep_place("listen");
-    section.keep_place("link_rate");
-    section.finish();
-    let (listen, sink, filter) = (listen?, sink?, filter?);
-    Some(BuilderEntry {
-        id: BuilderId::new(id),
-        name,
-        listen,
-        sink,
-        filter,
-        port,
-        link_rate,
-        rate,
-        budget: Bytes::ZERO,
-        groups: Vec::new(),
-        memory,
-        give_up,
-        cpu,
-        precedence,
-    })
-}
-
-fn read_sink(mut section: Section<'_>) -> Option<SinkEntry> {
-    let file = section.choice("kind", &[("file", true), ("null", false)]);
-    let file = section.need("kind", file, "kind = \"file\" or kind = \"null\"")?;
-    let sink = if file {
-        let path = path(&mut section);
-        let rotate = section.bytes("rotate").unwrap_or(ROTATE);
-        if rotate < LEAST_ROTATE {
-            section.refuse(
-                "rotate",
-                format!("event files would end after only {rotate}"),
-                format!("give at least {LEAST_ROTATE}"),
-            );
-        }
-        let fsync = section.choice("fsync", &[("none", Fsync::None), ("commit", Fsync::Commit)]);
-        path.map(|path| SinkEntry::File { path, rotate, fsync: fsync.unwrap_or(Fsync::None) })
-    } else {
-        Some(SinkEntry::Null)
-    };
-    section.finish();
-    sink
-}
-
-fn read_filter(mut section: Section<'_>) -> Option<FilterEntry> {
-    let kinds = [("accept-all", 0), ("prescale", 1), ("require-complete", 2)];
-    let kind = section.choice("kind", &kinds);
-    let kind = section.need("kind", kind, "for example kind = \"require-complete\"")?;
-    let filter = match kind {
-        0 => Some(FilterEntry::AcceptAll),
-        1 => {
-            let keep_every = section.count("keep_every", u32::MAX);
-            section
-                .need("keep_every", keep_every, "for example keep_every = 10")
-                .map(|keep_every| FilterEntry::Prescale { keep_every })
-        }
-        _ => Some(FilterEntry::RequireComplete),
-    };
-    section.finish();
-    filter
+pub(super) fn read(section: &Section<'_>, id: u16) -> Option<BuilderEntry> {
+    let entry = BuilderEntry { id: BuilderId::new(id), ..section.read()? };
+    section.allow_peer_address("listen", &entry.listen);
+    if let SinkEntry::File { rotate, .. } = entry.sink
+        && rotate < LEAST_ROTATE
+    {
+        let reason = format!("event files would end after only {rotate}");
+        section.refuse("sink.rotate", reason, format!("give at least {LEAST_ROTATE}"));
+    }
+    section.finish(entry)
 }

@@ -3,7 +3,13 @@
 
 use evb_core::units::Rate;
 
-use super::{network::NetworkConfig, section::Section};
+use serde::Deserialize;
+
+use super::{
+    forms::{As, DataRate, Whole},
+    network::NetworkConfig,
+    section::Section,
+};
 
 /// The traffic classes of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,14 +52,50 @@ impl ClassesConfig {
 }
 
 /// The classes as the configuration gives them, before defaults are filled in.
-pub(super) struct Given([Option<GivenClass>; 4]);
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
+pub(super) struct Given {
+    /// The traffic of the lanes.
+    data: GivenClass,
+    /// The traffic of the supervisor's connections.
+    control: GivenClass,
+    /// Monitoring traffic.
+    monitoring: GivenClass,
+    /// All other traffic of the host.
+    other: GivenClass,
+}
 
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
 struct GivenClass {
+    /// The rate that the class gets in any case, in line bytes. The sum of all guaranteed rates
+    /// must not exceed the rate of the link.
+    ///
+    /// Default (data, control, monitoring, other): 80, 5, 2, 1 % of the link
+    #[serde(with = "As::<DataRate>")]
     guaranteed: Option<Rate>,
+    /// The highest rate of the class.
+    ///
+    /// Default (data, control, monitoring, other): the rate of the link
+    #[serde(with = "As::<DataRate>")]
     ceiling: Option<Rate>,
+    /// The order in which classes borrow: classes with smaller numbers first.
+    ///
+    /// Default (data, control, monitoring, other): 1, 0, 2, 3
+    #[serde(with = "Whole::<0, 7>")]
     priority: Option<u8>,
+    /// The code point of the class's packets ([RFC 4594](https://www.rfc-editor.org/rfc/rfc4594)),
+    /// by which switches classify.
+    ///
+    /// Default (data, control, monitoring, other): 10, 48, 0, 8
+    #[serde(with = "Whole::<0, 63>")]
     dscp: Option<u8>,
+    /// `SO_PRIORITY` of the class's sockets, by which the queues of the host classify packets; for
+    /// values above 6 the kernel requires `CAP_NET_ADMIN`.
+    // The kernel requires CAP_NET_ADMIN for an `SO_PRIORITY` above 6 (socket(7)).
+    #[serde(with = "Whole::<0, 15>")]
     socket_priority: Option<u32>,
 }
 
@@ -64,28 +106,6 @@ const WORDS: [&str; 4] = ["data", "control", "monitoring", "other"];
 /// (RFC 4594); AF11 (10) is "high-throughput data".
 const DEFAULTS: [(u64, u8, u8); 4] = [(80, 1, 10), (5, 0, 48), (2, 2, 0), (1, 3, 8)];
 
-pub(super) fn read(shaping: &mut Section<'_>) -> Option<Given> {
-    let mut section = shaping.table("classes")?;
-    let mut class = |word| {
-        let mut section = section.table(word)?;
-        let given = GivenClass {
-            guaranteed: section.rate("guaranteed"),
-            ceiling: section.rate("ceiling"),
-            priority: section.whole("priority", 0..=7).and_then(|priority| u8::try_from(priority).ok()),
-            dscp: section.whole("dscp", 0..=63).and_then(|dscp| u8::try_from(dscp).ok()),
-            // The kernel requires CAP_NET_ADMIN for an `SO_PRIORITY` above 6 (socket(7)).
-            socket_priority: section
-                .whole("socket_priority", 0..=15)
-                .and_then(|priority| u32::try_from(priority).ok()),
-        };
-        section.finish();
-        Some(given)
-    };
-    let given = WORDS.map(&mut class);
-    section.finish();
-    Some(Given(given))
-}
-
 impl Given {
     /// Fills in defaults, and refuses guarantees that the link cannot keep.
     pub(super) fn resolve(self, section: &Section<'_>, network: &NetworkConfig) -> Option<ClassesConfig> {
@@ -94,10 +114,11 @@ impl Given {
             section.refuse("classes", reason, "add [network] link_rate");
             return None;
         };
+        let given = [self.data, self.control, self.monitoring, self.other];
         let mut sum = 0;
         let [data, control, monitoring, other] = std::array::from_fn(|index| {
             let (percent, priority, dscp) = DEFAULTS[index];
-            let given = self.0[index].unwrap_or_default();
+            let given = given[index];
             let default = Rate::from_bits_per_second((link.bits_per_second() / 100 * percent).max(1));
             let ceiling = given.ceiling.unwrap_or(link).min(link);
             let guaranteed = given.guaranteed.unwrap_or_else(|| default.min(ceiling));

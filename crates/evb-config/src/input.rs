@@ -1,6 +1,6 @@
 //! `source.input`: the origin of a source's fragments.
 
-use std::path::PathBuf;
+use std::{net::SocketAddr, path::PathBuf};
 
 use evb_core::{
     id::SourceId,
@@ -8,11 +8,13 @@ use evb_core::{
     units::Bytes,
 };
 use evb_file::RunChoice;
+use serde::Deserialize;
 
 use super::{
     endpoint::Endpoint,
+    forms::{Address, As, FilePath, Form, Host, Positive, Quantity, TextOr, Whole, Word, Words, one, wrong},
     section::Section,
-    trigger::{MulticastGroup, read_group},
+    trigger::{Group, MulticastGroup},
 };
 
 /// The origin of a source's fragments.
@@ -98,9 +100,12 @@ impl FragmentSize {
 }
 
 /// The part of a generated fragment's content that the builder checks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
 pub enum ContentCheck {
     /// The stamp at the start of the fragment.
+    #[default]
     Stamp,
     /// Every byte of the fragment.
     Full,
@@ -120,14 +125,15 @@ pub enum MadeOn {
 pub enum ReplayFormat {
     /// KM3NeT timeslices.
     Km3net {
-        /// Position of the source's optical module in each timeslice, counted from 0.
+        /// With `km3net`, the position of the optical module in each timeslice, from 0; default: id
+        /// − 1. With `evb`, the recorded source whose fragments are replayed; default: id.
         module: u32,
     },
     /// An evb event file.
     Evb {
         /// Id of the recorded source whose fragments are replayed.
         source: SourceId,
-        /// The run to replay, if the files are of several.
+        /// With `evb`, the run whose files are replayed, if the directory has files of several.
         run: Option<RunChoice>,
     },
 }
@@ -142,163 +148,270 @@ impl Input {
     }
 }
 
-#[derive(Clone, Copy)]
-enum Kind {
-    Generator,
-    Replay,
-    Tcp,
-    Unix,
+/// The input as the configuration gives it.
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(tag = "kind"))]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Given {
+    /// Fragments that the source generates.
+    #[cfg_attr(test, schemars(extend("dependencies" = { "trigger_group": on_multicast(), "interface": on_multicast() })))]
+    Generator {
+        /// The size of the fragments, or a distribution of sizes.
+        size: TextOr<Quantity<Bytes>, Distribution>,
+        /// The bytes of the generated payload that builders check: the first bytes, or every byte.
+        ///
+        /// Default: `"stamp"`
+        #[serde(default)]
+        check: ContentCheck,
+        /// The moment at which the source makes a fragment: when the event's decision arrives, or
+        /// when the trigger's datagram arrives.
+        ///
+        /// Default: `"decision"`
+        #[serde(default)]
+        on: Moment,
+        /// The multicast group from which the source receives triggers.
+        ///
+        /// Default: the group of the supervisor's trigger
+        #[serde(default, with = "As::<Group>")]
+        trigger_group: Option<SocketAddr>,
+        /// The network interface on which the source joins the group, by its address or name.
+        #[serde(default, with = "As::<Host>")]
+        interface: Option<String>,
+    },
+    /// Fragments from a file, which the source reads again and again.
+    #[cfg_attr(test, schemars(extend("dependencies" = { "trigger_group": on_multicast(), "interface": on_multicast() })))]
+    Replay {
+        /// The file.
+        #[serde(with = "As::<FilePath>")]
+        path: PathBuf,
+        /// The format of the file: an evb event file, or KM3NeT timeslices.
+        format: Format,
+        /// With `km3net`, the position of the optical module in each timeslice, from 0; default: id
+        /// − 1. With `evb`, the recorded source whose fragments are replayed; default: id.
+        #[serde(default, with = "Whole::<0, 65_535>")]
+        module: Option<u16>,
+        /// With `evb`, the run whose files are replayed, if the directory has files of several.
+        #[serde(default, with = "As::<Run>")]
+        run: Option<RunChoice>,
+        /// The moment at which the source makes a fragment: when the event's decision arrives, or
+        /// when the trigger's datagram arrives.
+        ///
+        /// Default: `"decision"`
+        #[serde(default)]
+        on: Moment,
+        /// The multicast group from which the source receives triggers.
+        ///
+        /// Default: the group of the supervisor's trigger
+        #[serde(default, with = "As::<Group>")]
+        trigger_group: Option<SocketAddr>,
+        /// The network interface on which the source joins the group, by its address or name.
+        #[serde(default, with = "As::<Host>")]
+        interface: Option<String>,
+    },
+    /// Fragments from front ends that connect over TCP.
+    Tcp {
+        /// The address at which front ends connect.
+        #[serde(with = "As::<Address>")]
+        listen: Endpoint,
+        /// The treatment of fragments that arrive before the run has started.
+        ///
+        /// Default: `"discard"` under run control, else `"keep"`
+        #[serde(default, with = "As::<Word<BeforeStart>>")]
+        before_start: Option<BeforeStart>,
+        /// The number of front ends that should be connected; 0 if they may come and go.
+        ///
+        /// Default: 1
+        #[serde(default = "one", with = "Whole::<0, { MAX_FRONT_ENDS as u64 }>")]
+        front_ends: u32,
+    },
+    /// Fragments from front ends that connect to a Unix socket.
+    Unix {
+        /// The path of the socket.
+        #[serde(with = "As::<FilePath>")]
+        #[cfg_attr(test, schemars(length(max = LONGEST_SOCKET)))]
+        path: PathBuf,
+        /// The treatment of fragments that arrive before the run has started.
+        ///
+        /// Default: `"discard"` under run control, else `"keep"`
+        #[serde(default, with = "As::<Word<BeforeStart>>")]
+        before_start: Option<BeforeStart>,
+        /// The number of front ends that should be connected; 0 if they may come and go.
+        ///
+        /// Default: 1
+        #[serde(default = "one", with = "Whole::<0, { MAX_FRONT_ENDS as u64 }>")]
+        front_ends: u32,
+    },
 }
 
-const KINDS: [(&str, Kind); 4] =
-    [("generator", Kind::Generator), ("replay", Kind::Replay), ("tcp", Kind::Tcp), ("unix", Kind::Unix)];
+/// Returns the schema of a generator or replay with the key `on = "multicast"`.
+#[cfg(test)]
+fn on_multicast() -> serde_json::Value {
+    serde_json::json!({ "properties": { "on": { "const": "multicast" } }, "required": ["on"] })
+}
 
-const BEFORE_START: [(&str, BeforeStart); 2] =
-    [("keep", BeforeStart::Keep), ("discard", BeforeStart::Discard)];
+/// A distribution of sizes.
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Distribution {
+    /// The mean size.
+    #[serde(with = "As::<Positive<Bytes>>")]
+    mean: Bytes,
+    /// The standard deviation of the size.
+    #[serde(with = "As::<Positive<Bytes>>")]
+    sigma: Bytes,
+    /// The distribution of the sizes.
+    ///
+    /// Default: `"gaussian"`
+    #[serde(default)]
+    distribution: Shape,
+}
 
-/// Reads the input of source `id`; `group` is the multicast group of the supervisor's trigger, if
-/// the trigger is of this kind.
-pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<Input> {
-    let kind = section.choice("kind", &KINDS);
-    let kind = section.need("kind", kind, "for example kind = \"generator\"")?;
-    let input = match kind {
-        Kind::Generator => generator(&mut section, group),
-        Kind::Replay => replay(&mut section, id, group),
-        Kind::Tcp => {
-            let listen = section.endpoint("listen");
-            let listen = section.need("listen", listen, "for example listen = \"127.0.0.1:7201\"");
-            let (before_start, front_ends) = front_ends(&mut section);
-            listen.map(|listen| Input::Tcp { listen, before_start, front_ends })
+#[derive(Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Shape {
+    #[default]
+    Gaussian,
+    LogNormal,
+}
+
+/// The moment at which a source makes a fragment.
+#[derive(Clone, Copy, Default, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Moment {
+    #[default]
+    Decision,
+    Multicast,
+}
+
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Format {
+    Evb,
+    Km3net,
+}
+
+impl Words for BeforeStart {
+    fn words() -> Vec<(&'static str, Self)> {
+        vec![("keep", Self::Keep), ("discard", Self::Discard)]
+    }
+}
+
+/// The choice of the run that is replayed.
+pub(super) struct Run;
+
+impl Form for Run {
+    type Value = RunChoice;
+    const EXAMPLE: &'static str = "42";
+
+    fn parse(text: &str) -> Result<RunChoice, String> {
+        let remedy = "write the run number, or the first digits of the run id that `evbd dump` shows";
+        text.parse().map_err(|error| wrong(format_args!("`{text}` is no run: {error}"), remedy))
+    }
+
+    fn hint() -> String {
+        "run = \"42\" or run = \"5eedcafe\"".to_owned()
+    }
+}
+
+impl From<Distribution> for FragmentSize {
+    fn from(Distribution { mean, sigma, distribution }: Distribution) -> Self {
+        match distribution {
+            Shape::Gaussian => Self::Gaussian { mean, sigma },
+            Shape::LogNormal => Self::LogNormal { mean, sigma },
         }
-        Kind::Unix => {
-            let path = socket_path(&mut section);
-            let (before_start, front_ends) = front_ends(&mut section);
-            path.map(|path| Input::Unix { path, before_start, front_ends })
-        }
-    };
-    section.finish();
-    input
+    }
 }
 
-/// Reads the keys of all inputs with front ends.
-fn front_ends(section: &mut Section<'_>) -> (Option<BeforeStart>, u32) {
-    let before_start = section.choice("before_start", &BEFORE_START);
-    let front_ends = section.whole("front_ends", 0..=u64::from(MAX_FRONT_ENDS)).unwrap_or(1);
-    (before_start, front_ends as u32)
-}
-
-/// Reads the path of a Unix socket. The kernel limits the path to 108 bytes, of which the last is 0
+/// The longest path of a Unix socket: the kernel has room for 108 bytes, of which the last is 0
 /// (unix(7), `sun_path`).
-fn socket_path(section: &mut Section<'_>) -> Option<PathBuf> {
-    const LONGEST: usize = 107;
-    let path = path(section)?;
-    let length = path.as_os_str().len();
-    if length > LONGEST {
-        let reason = format!("the path of a socket has at most {LONGEST} bytes, and this one {length}");
-        section.refuse("path", reason, "give a shorter one, for example below /run");
-        return None;
-    }
-    Some(path)
-}
+const LONGEST_SOCKET: usize = 107;
 
-/// Reads a required path.
-pub(super) fn path(section: &mut Section<'_>) -> Option<PathBuf> {
-    let text = section.text("path", "a path");
-    let text = section.need("path", text, "the path")?;
-    if text.is_empty() || text.contains('\0') {
-        section.refuse(
-            "path",
-            "this is not a path",
-            "write a path; a relative one starts at the current directory",
-        );
-        return None;
-    }
-    section.keep_place("path");
-    Some(text.into())
-}
-
-fn generator(section: &mut Section<'_>, group: Option<&MulticastGroup>) -> Option<Input> {
-    let size = if section.is_table("size") {
-        section.table("size").and_then(distribution)
-    } else {
-        let size = section.bytes("size");
-        section
-            .need(
-                "size",
-                size,
-                "for example size = \"1 kB\", or size = { mean = \"1 kB\", sigma = \"200 B\" }",
-            )
-            .map(FragmentSize::Fixed)
-    };
-    let checks = [("stamp", ContentCheck::Stamp), ("full", ContentCheck::Full)];
-    let check = section.choice("check", &checks).unwrap_or(ContentCheck::Stamp);
-    let on = made_on(section, group)?;
-    Some(Input::Generator { size: size?, check, on })
-}
-
-fn distribution(mut section: Section<'_>) -> Option<FragmentSize> {
-    let mean = section.some_bytes("mean");
-    let mean = section.need("mean", mean, "for example mean = \"1 kB\"");
-    let sigma = section.some_bytes("sigma");
-    let sigma = section.need("sigma", sigma, "for example sigma = \"200 B\"");
-    let log_normal =
-        section.choice("distribution", &[("gaussian", false), ("log-normal", true)]).unwrap_or(false);
-    section.finish();
-    let (mean, sigma) = mean.zip(sigma)?;
-    Some(if log_normal {
-        FragmentSize::LogNormal { mean, sigma }
-    } else {
-        FragmentSize::Gaussian { mean, sigma }
-    })
-}
-
-fn replay(section: &mut Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<Input> {
-    let path = path(section);
-    let km3net = section.choice("format", &[("evb", false), ("km3net", true)]);
-    let km3net = section.need("format", km3net, "format = \"evb\" or format = \"km3net\"");
-    let module = section.whole("module", 0..=u64::from(u16::MAX));
-    let run = replayed_run(section);
-    let on = made_on(section, group)?;
-    let format = if km3net? {
-        let Some(module) = module.or_else(|| u64::from(id).checked_sub(1)) else {
-            section.refuse(
-                "module",
-                "source 0 has no module before it",
-                "name the module, for example module = 0",
-            );
+impl Given {
+    /// Returns the input of source `id`, after checks; `shared` is the multicast group of the
+    /// supervisor's trigger, if the trigger is of this kind.
+    pub(super) fn checked(
+        self,
+        source: &Section<'_>,
+        id: u16,
+        shared: Option<&MulticastGroup>,
+    ) -> Option<Input> {
+        if !source.is_good("input.kind") {
             return None;
-        };
-        ReplayFormat::Km3net { module: u32::try_from(module).ok()? }
-    } else {
-        let source = module.and_then(|module| u16::try_from(module).ok()).unwrap_or(id);
-        ReplayFormat::Evb { source: SourceId::new(source), run: run? }
-    };
-    Some(Input::Replay { path: path?, format, on })
-}
-
-/// Reads the choice of the run that is replayed. The outer option is `None` if the choice is wrong.
-fn replayed_run(section: &mut Section<'_>) -> Option<Option<RunChoice>> {
-    let Some(text) = section.text("run", "run = \"42\" or run = \"5eedcafe\"") else {
-        return (!section.has("run")).then_some(None);
-    };
-    match text.parse() {
-        Ok(run) => Some(Some(run)),
-        Err(error) => {
-            let remedy = "write the run number, or the first digits of the run id that `evbd dump` shows";
-            section.refuse("run", format!("`{text}` is no run: {error}"), remedy);
-            None
+        }
+        match self {
+            Self::Generator { size, check, on, trigger_group, interface } => {
+                let on = made_on(source, on, (trigger_group, interface), shared)?;
+                let size = match size {
+                    TextOr::Text(size) => FragmentSize::Fixed(size),
+                    TextOr::Table(distribution) => distribution.into(),
+                };
+                Some(Input::Generator { size, check, on })
+            }
+            Self::Replay { path, format, module, run, on, trigger_group, interface } => {
+                let on = made_on(source, on, (trigger_group, interface), shared)?;
+                let format = match format {
+                    Format::Km3net => ReplayFormat::Km3net { module: km3net_module(source, module, id)? },
+                    Format::Evb => ReplayFormat::Evb { source: SourceId::new(module.unwrap_or(id)), run },
+                };
+                Some(Input::Replay { path, format, on })
+            }
+            Self::Tcp { listen, before_start, front_ends } => {
+                source.allow_host("input.listen", &listen.host);
+                Some(Input::Tcp { listen, before_start, front_ends })
+            }
+            Self::Unix { path, before_start, front_ends } => {
+                let length = path.as_os_str().len();
+                if length > LONGEST_SOCKET {
+                    let reason = format!(
+                        "the path of a socket has at most {LONGEST_SOCKET} bytes, and this one {length}"
+                    );
+                    source.refuse("input.path", reason, "give a shorter one, for example below /run");
+                }
+                Some(Input::Unix { path, before_start, front_ends })
+            }
         }
     }
 }
 
-fn made_on(section: &mut Section<'_>, group: Option<&MulticastGroup>) -> Option<MadeOn> {
-    let multicast = section.choice("on", &[("decision", false), ("multicast", true)]).unwrap_or(false);
-    if !multicast {
+/// Returns the module of a source without a configured one: that before its id.
+fn km3net_module(source: &Section<'_>, module: Option<u16>, id: u16) -> Option<u32> {
+    let module = module.or_else(|| id.checked_sub(1));
+    if module.is_none() {
+        let reason = "source 0 has no module before it";
+        source.refuse("input.module", reason, "name the module, for example module = 0");
+    }
+    module.map(u32::from)
+}
+
+fn made_on(
+    source: &Section<'_>,
+    on: Moment,
+    (group, interface): (Option<SocketAddr>, Option<String>),
+    shared: Option<&MulticastGroup>,
+) -> Option<MadeOn> {
+    if on == Moment::Decision {
+        let beside =
+            if source.is_wrong("input.on") { &[][..] } else { &["input.trigger_group", "input.interface"] };
+        for key in beside.iter().filter(|key| source.has(key)) {
+            let name = key.trim_start_matches("input.");
+            let reason = format!("`{name}` belongs to on = \"multicast\"");
+            source.refuse(key, reason, "remove it, or write on = \"multicast\"");
+        }
         return Some(MadeOn::Decision);
     }
-    let own = read_group(section, "trigger_group");
-    let group = own.or_else(|| group.cloned().filter(|_| !section.has("trigger_group")));
-    let example =
-        "trigger_group = \"239.1.2.3:7002\", or make the supervisor's trigger of kind \"multicast\"";
-    section.need("trigger_group", group, example).map(MadeOn::Multicast)
+    if let Some(group) = group {
+        let group = MulticastGroup { group, interface };
+        group.check(source, "input.trigger_group", "input.interface");
+        return Some(MadeOn::Multicast(group));
+    }
+    if source.has("input.trigger_group") {
+        return None; // Noted before.
+    }
+    if shared.is_none() {
+        source.refuse_lack("input.trigger_group");
+    }
+    shared.cloned().map(MadeOn::Multicast)
 }

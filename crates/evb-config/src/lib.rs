@@ -15,6 +15,8 @@ mod words;
 mod problem;
 mod template;
 mod endpoint;
+mod forms;
+mod remedies;
 mod section;
 mod run;
 mod trigger;
@@ -288,30 +290,31 @@ fn problems(file: &str, text: &str, notes: Notes) -> Problems {
     Problems::new(Origin::new(file, text, notes.keys.into_inner()), notes.problems.into_inner())
 }
 
+/// The sections of the file, in the order in which they are read.
+const SECTIONS: [&str; 8] =
+    ["security", "run", "supervisor", "network", "shaping", "control", "source", "builder"];
+
 fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
-    let mut root = Section::new(notes, "", 0..0, Some(table));
+    let root = Section::new(notes, "", 0..0, Some(table));
     let security = security::read(root.table("security"));
     notes.open.set(security != SecurityMode::LoopbackOnly);
 
-    let run = run::read(root.table_or_empty("run"));
-    let given = root.table("supervisor");
-    let supervisor = root
-        .need("supervisor", given, "[supervisor] with listen = \"127.0.0.1:7000\" and a trigger")
-        .and_then(supervisor::read);
+    let run: Option<RunConfig> = root.table_or_empty("run").read();
+    if !root.has("supervisor") {
+        root.refuse_lack("supervisor");
+    }
+    let supervisor = root.table("supervisor").and_then(|section| supervisor::read(&section));
     let group = supervisor.as_ref().and_then(|supervisor| match &supervisor.trigger {
         TriggerConfig::Multicast(group) => Some(group),
         _ => None,
     });
-    let network = network::read(root.table_or_empty("network"));
-    let mut shaping_section = root.table_or_empty("shaping");
-    let shaping = shaping::read(&mut shaping_section, network.transport);
-
-    let control = root.table("control").and_then(control::read);
-
-    let sources =
-        entries::read(&mut root, "source", MAX_SOURCES, |section, id| source::read(section, id, group));
-    let builders = entries::read(&mut root, "builder", MAX_BUILDERS, builder::read);
-    root.finish();
+    let network = network::read(root.table_or_empty("network"))?;
+    let shaping_section = root.table_or_empty("shaping");
+    let shaping = shaping::read(&shaping_section, network.transport)?;
+    let control = root.table("control").and_then(|section| control::read(&section));
+    let sources = entries::read(&root, "source", MAX_SOURCES, |section, id| source::read(section, id, group));
+    let builders = entries::read(&root, "builder", MAX_BUILDERS, builder::read);
+    root.refuse_unknown(&SECTIONS);
     name::refuse_equal(
         notes,
         "source.name",
@@ -333,8 +336,16 @@ fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
     let layout = Layout::checked(notes, &network, &sources, &builders);
     let shaping =
         shaping.resolve(&shaping_section, &network, security.is_protected(), &layout, &mut builders);
-    shaping_section.finish();
-    Some(Config { run, supervisor: supervisor?, network, shaping, security, control, sources, builders })
+    Some(Config {
+        run: run?,
+        supervisor: supervisor?,
+        network,
+        shaping,
+        security,
+        control,
+        sources,
+        builders,
+    })
 }
 
 /// Refuses configurations in which two roles listen at the same address.

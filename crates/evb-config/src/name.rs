@@ -5,25 +5,30 @@ use std::collections::BTreeMap;
 use evb_core::{id::Peer, wire::control::MAX_NAME};
 
 use super::{
+    forms::{Form, wrong},
     problem::place_of,
-    section::{Notes, Section},
+    section::Notes,
 };
 
-/// Reads the name of an entry; `None` if it has no name, or an impossible one.
-pub(super) fn read(section: &mut Section<'_>) -> Option<String> {
-    let name = section.text("name", "for example name = \"TPC crate 1\"")?;
-    let (reason, remedy) = if name.trim().is_empty() {
-        ("the name is empty".to_owned(), "write a name, or remove the key".to_owned())
-    } else if name.len() > MAX_NAME {
-        (format!("the name has {} bytes", name.len()), format!("use at most {MAX_NAME} bytes"))
-    } else if name.contains(char::is_control) {
-        ("the name has a control character".to_owned(), "use printable characters on one line".to_owned())
-    } else {
-        section.keep_place("name");
-        return Some(name);
-    };
-    section.refuse("name", reason, remedy);
-    None
+/// The name of an entry.
+pub(super) struct Name;
+
+impl Form for Name {
+    type Value = String;
+    const EXAMPLE: &'static str = "TPC crate 1";
+
+    fn parse(name: &str) -> Result<String, String> {
+        if name.trim().is_empty() {
+            Err(wrong("the name is empty", "write a name, or remove the key"))
+        } else if name.len() > MAX_NAME {
+            let reason = format!("the name has {} bytes", name.len());
+            Err(wrong(reason, format_args!("use at most {MAX_NAME} bytes")))
+        } else if name.contains(char::is_control) {
+            Err(wrong("the name has a control character", "use printable characters on one line"))
+        } else {
+            Ok(name.to_owned())
+        }
+    }
 }
 
 /// Refuses equal names of the sources, or of the builders; `key` is the path of their `name`.

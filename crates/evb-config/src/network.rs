@@ -6,104 +6,142 @@ use evb_core::{
     wire::datagram::MIN_MTU,
 };
 
+use serde::Deserialize;
+
 use super::{
+    forms::{As, DataRate, Form, Positive, Whole, Word, Words, wrong, yes},
     section::Section,
     trunk::{self, Trunk},
 };
 
 /// The transport of the lanes and the properties of the switch.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct NetworkConfig {
-    /// Transport of the lanes: TCP or UDP.
+    /// The transport of the lanes: `"tcp"` or `"udp"`, the same on all hosts.
+    /// [UDP](../how-to/udp.md) explains when to choose UDP, and what it needs.
+    ///
+    /// Default: `"tcp"`
+    #[serde(default, with = "As::<Word<Transport>>")]
     pub transport: Transport,
-    /// Rate of every link for which no other rate is stated, in line bytes.
+    /// The rate of every link, in line bytes. The key `link_rate` of a source or builder overrides
+    /// it. This key enables admission control by rate.
+    #[serde(default, with = "As::<DataRate>")]
     pub link_rate: Option<Rate>,
-    /// Buffer of each switch port towards a builder, in buffer bytes.
+    /// The buffer of the switch port towards a builder, in buffer bytes. This key enables admission
+    /// control by buffer, and sets the defaults of `budget`, `chunk` and `window`.
+    #[serde(default, with = "As::<Positive<Bytes>>")]
     pub port_buffer: Option<Bytes>,
     /// Links between switches, and buffers that several switch ports share.
+    #[serde(skip)]
     pub trunks: Vec<Trunk>,
-    /// Size of the largest IP packet.
+    /// The largest IP packet in bytes, 576 to 65536 (with UDP from 1280 on). Jumbo frames (9000)
+    /// save processor time, but every switch on the way must support them.
+    ///
+    /// Default: 1500
+    #[serde(default = "usual_mtu", with = "Whole::<576, 65_536>")]
     pub mtu: Bytes,
-    /// The kernel's name of the TCP congestion control; `None`: cubic if the kernel permits it.
+    /// The name of a congestion control from `/proc/sys/net/ipv4/tcp_available_congestion_control`.
+    /// Without root rights, only the names in `tcp_allowed_congestion_control` are permitted. If
+    /// the kernel refuses the name, the default of the host stays in use, and the log says so. A
+    /// name in the configuration overrides the `congctl` of a route; the default of this key does
+    /// not.
+    ///
+    /// Default: `"cubic"`
+    #[serde(default, with = "As::<CongestionControl>")]
     pub congestion_control: Option<String>,
-    /// True if TCP sends small writes without delay (`TCP_NODELAY`).
+    /// If true, the kernel sends small writes at once (`TCP_NODELAY`). With false, the kernel sends
+    /// fewer packets, and latency grows by up to 40 ms.
+    ///
+    /// Default: true
+    #[serde(default = "yes")]
     pub nodelay: bool,
-    /// Size of the sockets' send buffers (`SO_SNDBUF`); `None`: the kernel's choice.
+    /// The send buffer of every lane (`SO_SNDBUF`), at least `mtu`.
+    ///
+    /// Default: the kernel's default
+    #[serde(default, with = "As::<Positive<Bytes>>")]
     pub send_buffer: Option<Bytes>,
-    /// Size of the sockets' receive buffers (`SO_RCVBUF`); `None`: the kernel's choice.
+    /// The receive buffer of every lane (`SO_RCVBUF`); over UDP, the receive buffer of the
+    /// builder's single socket. At least `mtu`. The kernel reserves twice the value.
+    ///
+    /// Default: the kernel's default; with UDP twice the bytes that may be under way
+    #[serde(default, with = "As::<Positive<Bytes>>")]
     pub receive_buffer: Option<Bytes>,
-    /// Differentiated services code point of the lanes' packets.
+    /// The code point of lane traffic, 0 to 63, for switches with classes.
+    #[serde(default, with = "Whole::<0, 63>")]
     pub dscp: Option<u8>,
-    /// Treatment of a configuration whose load exceeds the links or buffers.
+    /// The reaction to a load that exceeds links or buffers: `"refuse"` refuses the configuration;
+    /// `"warn"` starts the run with a warning, to test overload.
+    ///
+    /// Default: `"refuse"`
+    #[serde(default)]
     pub admission: Admission,
 }
 
 /// The treatment of a configuration whose load exceeds the links or buffers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
 pub enum Admission {
     /// The configuration is refused.
+    #[default]
     Refuse,
     /// The run starts with a warning, for tests of overload.
     Warn,
 }
 
-pub(super) fn read(mut section: Section<'_>) -> NetworkConfig {
-    let transport =
-        section.choice("transport", &[Transport::Tcp, Transport::Udp].map(|one| (one.word(), one)));
-    let mtu = Bytes::new(section.whole("mtu", 576..=65_536).unwrap_or(1500));
-    let config = NetworkConfig {
-        transport: transport.unwrap_or(Transport::Tcp),
-        link_rate: section.rate("link_rate"),
-        port_buffer: section.some_bytes("port_buffer"),
-        trunks: trunk::read(&mut section),
-        mtu,
-        congestion_control: congestion_control(&mut section),
-        nodelay: section.flag("nodelay").unwrap_or(true),
-        send_buffer: socket_buffer(&mut section, "send_buffer", mtu),
-        receive_buffer: socket_buffer(&mut section, "receive_buffer", mtu),
-        dscp: section.whole("dscp", 0..=63).and_then(|dscp| u8::try_from(dscp).ok()),
-        admission: section
-            .choice("admission", &[("refuse", Admission::Refuse), ("warn", Admission::Warn)])
-            .unwrap_or(Admission::Refuse),
-    };
+/// Default size of the largest IP packet.
+fn usual_mtu() -> Bytes {
+    Bytes::new(1500)
+}
+
+impl Words for Transport {
+    fn words() -> Vec<(&'static str, Self)> {
+        [Self::Tcp, Self::Udp].map(|transport| (transport.word(), transport)).to_vec()
+    }
+}
+
+/// The kernel's name of a congestion control, which has at most 15 characters (`TCP_CA_NAME_MAX`,
+/// linux/tcp.h).
+pub(super) struct CongestionControl;
+
+impl Form for CongestionControl {
+    type Value = String;
+    const EXAMPLE: &'static str = "cubic";
+
+    fn parse(name: &str) -> Result<String, String> {
+        let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || b"_-".contains(&letter);
+        if (1..16).contains(&name.len()) && name.bytes().all(is_letter) {
+            return Ok(name.to_owned());
+        }
+        let reason = format!("`{name}` is not the name of a congestion control");
+        let remedy = "see /proc/sys/net/ipv4/tcp_available_congestion_control for the names this host knows";
+        Err(wrong(reason, remedy))
+    }
+}
+
+pub(super) fn read(section: Section<'_>) -> Option<NetworkConfig> {
+    let section = section.apart(&["trunk", "shared"]);
+    let mut config: NetworkConfig = section.read()?;
+    config.trunks = trunk::read(&section);
+    check_buffer(&section, "send_buffer", config.send_buffer, config.mtu);
+    check_buffer(&section, "receive_buffer", config.receive_buffer, config.mtu);
     if config.transport == Transport::Udp && config.mtu < Bytes::new(MIN_MTU as u64) {
         let problem = format!("packets of {} are too small for datagrams", config.mtu);
         section.refuse("mtu", problem, format!("give at least {MIN_MTU}, or transport = \"tcp\""));
     }
-    section.finish();
-    config
+    Some(config)
 }
 
-/// Reads the kernel's name of a congestion control, which has at most 15 characters
-/// (`TCP_CA_NAME_MAX`, linux/tcp.h).
-fn congestion_control(section: &mut Section<'_>) -> Option<String> {
-    let name = section.text("congestion_control", "congestion_control = \"cubic\"")?;
-    let good = (1..16).contains(&name.len())
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
-    if !good {
-        let remedy = "see /proc/sys/net/ipv4/tcp_available_congestion_control for the names this host knows";
-        section.refuse(
-            "congestion_control",
-            format!("`{name}` is not the name of a congestion control"),
-            remedy,
-        );
-    }
-    good.then_some(name)
-}
-
-/// Reads the size of a socket buffer. The kernel takes the size as a C `int`, so larger sizes are
-/// refused. So are buffers without room for a packet: TCP closes their window, and goes on by
-/// probes, which take seconds.
-fn socket_buffer(section: &mut Section<'_>, key: &'static str, mtu: Bytes) -> Option<Bytes> {
-    let size = section.some_bytes(key)?;
+/// Refuses sizes of a socket buffer that the kernel, which takes a C `int`, does not know. Refuses
+/// buffers without room for a packet too: TCP closes their window, and goes on by probes, which
+/// take seconds.
+fn check_buffer(section: &Section<'_>, key: &str, size: Option<Bytes>, mtu: Bytes) {
+    let Some(size) = size else { return };
     if size < mtu {
         let remedy = format!("give at least {mtu}, better several packets, or leave `{key}` out");
         section.refuse(key, format!("a buffer of {size} has no room for a packet of {mtu}"), remedy);
-        return None;
-    }
-    if size > Bytes::new(i32::MAX as u64 / 2) {
+    } else if size > Bytes::new(i32::MAX as u64 / 2) {
         section.refuse(key, format!("{size} is more than a socket buffer can have"), "give less than 1 GiB");
-        return None;
     }
-    Some(size)
 }

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use serde::Deserialize;
+
 use super::section::Section;
 
 /// The rule by which hosts trust each other.
@@ -25,23 +27,46 @@ impl SecurityMode {
     }
 }
 
+/// The section as the configuration gives it.
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(
+    extend("if" = { "properties": { "mode": { "const": "psk" } } }),
+    extend("then" = { "required": ["key_file"] }),
+    extend("else" = { "not": { "required": ["key_file"] } }),
+))]
+pub(super) struct Given {
+    /// With `"psk"`, only peers that have the key take part, and evb authenticates their data. With
+    /// `"none"`, evb trusts everybody who reaches the ports.
+    ///
+    /// Default: required in the section
+    mode: Mode,
+    /// The file with the key: 32 bytes as 64 hex digits or in base64, readable by its owner alone,
+    /// who must be the user of evbd or root. `evbd keygen FILE` makes such a file; copy it to all
+    /// machines.
+    ///
+    /// Default: required with `"psk"`
+    key_file: Option<PathBuf>,
+}
+
+#[derive(PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+enum Mode {
+    None,
+    Psk,
+}
+
 pub(super) fn read(section: Option<Section<'_>>) -> SecurityMode {
-    let Some(mut section) = section else { return SecurityMode::LoopbackOnly };
-    let psk = section.choice("mode", &[("none", false), ("psk", true)]);
-    let psk = section.need("mode", psk, "mode = \"none\"");
-    let key_file = section.text("key_file", "key_file = \"/etc/evb/key\"");
-    let mode = match (psk, key_file) {
-        (Some(true), None) => {
-            section.need("key_file", None::<()>, "key_file = \"/etc/evb/key\"; `evbd keygen FILE` makes one");
-            SecurityMode::None
+    let Some(section) = section else { return SecurityMode::LoopbackOnly };
+    match section.read() {
+        Some(Given { mode: Mode::Psk, key_file: Some(key_file) }) => return SecurityMode::Psk { key_file },
+        Some(Given { mode: Mode::Psk, key_file: None }) if !section.has("key_file") => {
+            section.refuse_lack("key_file");
         }
-        (Some(true), Some(key_file)) => SecurityMode::Psk { key_file: key_file.into() },
-        (_, None) => SecurityMode::None,
-        (_, Some(_)) => {
+        Some(Given { mode: Mode::None, key_file: Some(_) }) => {
             section.refuse("key_file", "mode = \"none\" has no key", "remove it, or write mode = \"psk\"");
-            SecurityMode::None
         }
-    };
-    section.finish();
-    mode
+        _ => {}
+    }
+    SecurityMode::None
 }

@@ -1,5 +1,7 @@
 //! `[shaping]`: the rules by which sources may send, with defaults that depend on the network.
 
+use std::fmt;
+
 use evb_core::{
     offload::Offload,
     transport::Transport,
@@ -10,10 +12,16 @@ use evb_shaper::{
     cost::{self, CELL, PacketCost},
 };
 
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, Visitor},
+};
+
 use super::{
     builder::BuilderEntry,
     classes::{self, ClassesConfig},
     division::{Division, FREE_BUDGET},
+    forms::{As, DataRate, KEY, Positive, Quantity, Whole, Word, Words, unknown_word, wrong},
     layout::Layout,
     network::NetworkConfig,
     section::Section,
@@ -62,9 +70,12 @@ pub struct ShapingConfig {
 }
 
 /// The rule by which sources may send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
 pub enum ShapingMode {
     /// Builders divide a budget among their lanes.
+    #[default]
     Credit,
     /// Each lane has a window, which limits its bytes under way.
     Window,
@@ -87,18 +98,20 @@ impl ShapingMode {
 }
 
 /// The choice of the mechanism that enforces the pace of a lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OffloadChoice {
     /// The best mechanism that passes its test on this host at the start of the run.
+    #[default]
     Auto,
     /// This mechanism without an alternative; if it does not work, the run is refused.
     Only(Offload),
 }
 
 /// Permission to keep a core busy, in order to depart on time or to receive without a wake-up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Spin {
     /// Threads sleep until timers or data wake them.
+    #[default]
     Off,
     /// Threads keep cores busy; the run is refused if the host has too few cores.
     On,
@@ -110,50 +123,163 @@ const FREE_CHUNK: Bytes = Bytes::kib(256);
 const FREE_WINDOW: Bytes = Bytes::kib(64);
 
 /// The section as the configuration gives it, before defaults are filled in.
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(
+    extend("dependencies" = { "sources_at_once": { "properties": { "mode": { "const": "credit" } } } }),
+))]
 pub(super) struct Given {
+    /// The shaping mode: `"credit"`, `"window"`, `"token-bucket"` or `"none"`.
+    ///
+    /// Default: `"credit"`
+    #[serde(default)]
     mode: ShapingMode,
+    /// In mode credit, the bytes that may be under way to one switch port, in buffer bytes.
+    /// Builders that share a port divide the budget. A budget below link rate × round trip costs
+    /// throughput; a budget above the buffer costs packets.
+    ///
+    /// Default: 0.9 × `port_buffer`, less if the port is fast (room for one chunk stays free, at
+    /// most a quarter of the buffer) or has many lanes (room for a packet of each lane stays free,
+    /// at most half of the buffer); without `port_buffer` 8 MiB
+    #[serde(default, with = "As::<Positive<Bytes>>")]
     budget: Option<Bytes>,
+    /// In mode credit, the most that one grant permits, in lane bytes. With smaller chunks, more
+    /// sources send at the same time, but evb needs more grants, each of which wakes up a source
+    /// and the builder.
+    ///
+    /// Default: with `port_buffer`: the full packets in an eighth of the share, at most eleven (15
+    /// 912 B); if the link carries more than that in 50 µs, the bytes that it carries in 50 µs, at
+    /// most a train of 64 kB or an eighth of the share, and at most half of the share. Without
+    /// `port_buffer` and without trunks that have a buffer: min(256 KiB, share / 16). The share is
+    /// the smallest part of `budget` and of the trunks' buffers that a builder gets
+    #[serde(default, with = "As::<Positive<Bytes>>")]
     chunk: Option<Bytes>,
+    /// In mode credit, the number of sources that a builder lets send at the same time. With 1, the
+    /// sources send one after the other, which keeps queues in the network short, and is at most as
+    /// fast as one source.
+    ///
+    /// Default: any number
+    #[serde(default, with = "Whole::<1, 65_535>")]
     sources_at_once: Option<u32>,
+    /// In mode window, the lane bytes that each lane may have under way, whatever the other lanes
+    /// do. The windows of all lanes, with headers, must fit into `port_buffer`.
+    ///
+    /// Default: for each lane as many full packets as the lanes can have together in 0.9 ×
+    /// `port_buffer` and in the trunks' buffers; without these 64 KiB
+    #[serde(default, with = "As::<Positive<Bytes>>")]
     window: Option<Bytes>,
+    /// The rate of each lane; this key may be given in any mode. The key `rate` of a builder
+    /// overrides it.
+    ///
+    /// Default: in mode token-bucket: 0.95 × `link_rate` / the number of lanes of a port, of a
+    /// source's link, or of a trunk, whichever rate is lowest
+    #[serde(default, with = "As::<DataRate>")]
     rate: Option<Rate>,
+    /// The bytes that rates count: `"line"` bytes, or `"buffer"` bytes, as `tc` counts them.
+    ///
+    /// Default: `"line"`
+    #[serde(default, rename = "rate_counts", with = "As::<Word<ByteMeasure>>")]
     counts: ByteMeasure,
+    /// The bytes that a lane may catch up at once after a late timer. After a pause, a lane catches
+    /// up nothing. The longest train is half of the burst: with timers, a lane sends a millisecond
+    /// of its rate at a time (64 kB at most) if half of the burst is enough. A smaller burst makes
+    /// shorter trains, which fill a port's buffer less and cost more processor time. On a network,
+    /// state `port_buffer`; otherwise the size of the buffer does not limit the default burst.
+    ///
+    /// Default: 10 ms of the rate, at most the lane's part of a port's buffer and of the trunks'
+    /// buffers, at least two full packets
+    #[serde(default, with = "As::<Positive<Bytes>>")]
     burst: Option<Bytes>,
+    /// The smallest number of bytes that evb charges for a packet, because switches store small
+    /// packets in cells of fixed size.
+    ///
+    /// Default: `"256 B"`
+    #[serde(default = "usual_cell", with = "As::<Quantity<Bytes>>")]
     cell: Bytes,
+    /// The mechanism that keeps the rates: `"software"` (evb's timers), `"pacing-rate"` (the
+    /// kernel, socket by socket), `"tbf"` (token buckets that [`evbd
+    /// provision`](../how-to/provision.md) has put into the kernel); `"txtime"` and `"etf"` only
+    /// for datagrams. With `"auto"`, evb tests the mechanisms at the start, uses the best one that
+    /// works, and logs it with the reason. evb refuses a stated mechanism that does not work.
+    ///
+    /// Default: `"auto"`
+    #[serde(default, with = "As::<Word<OffloadChoice>>")]
     offload: OffloadChoice,
+    /// If true, evb may keep a processor core busy for a tenth of a millisecond before each
+    /// departure, so that packets leave on time to the microsecond. evb refuses `true` on hosts
+    /// with fewer than four cores; `"force"` overrides this check.
+    ///
+    /// Default: false
+    #[serde(default)]
     spin: Spin,
+    /// If true, hosts of sources and builders keep their idle cores from sleeping during a run, by
+    /// writing `0` to `/dev/cpu_dma_latency`. A grant wakes up a source, and the data wakes up a
+    /// builder. A core in a deep sleep state, or a virtual machine that its host has to resume,
+    /// wakes up late by up to some 100 µs each time. Cores that do not sleep take more power, but
+    /// no time of other programs. If evbd may not write to this device, the log says so.
+    ///
+    /// Default: `true` where `link_rate` is given and a builder's port empties in less than 1 ms
     keep_awake: Option<bool>,
+    /// If true, sources and builders poll their sockets for 200 µs after each grant before they
+    /// sleep. Polling saves wake-ups and shortens the time from a grant to its data; each source
+    /// and builder keeps a core busy while events flow. evb refuses `true` at the start if the
+    /// process has fewer cores than its sources, its builders and one more, or fewer than four, or
+    /// if a test thread that polls for 5 ms loses its core for more than a tenth of that time;
+    /// `"force"` overrides these checks.
+    ///
+    /// Default: false
+    #[serde(default)]
     busy_poll: Spin,
+    /// The traffic classes, in the section `[shaping.classes]`.
+    ///
+    /// Default: none
     classes: Option<classes::Given>,
 }
 
-const MODES: [(&str, ShapingMode); 4] = [
-    ("credit", ShapingMode::Credit),
-    ("window", ShapingMode::Window),
-    ("token-bucket", ShapingMode::TokenBucket),
-    ("none", ShapingMode::None),
-];
+fn usual_cell() -> Bytes {
+    CELL
+}
+
+impl Words for ByteMeasure {
+    fn words() -> Vec<(&'static str, Self)> {
+        Self::ALL.map(|measure| (measure.word(), measure)).to_vec()
+    }
+}
+
+impl Words for OffloadChoice {
+    fn words() -> Vec<(&'static str, Self)> {
+        let only = Offload::ALL.map(|offload| (offload.word(), Self::Only(offload)));
+        [("auto", Self::Auto)].into_iter().chain(only).collect()
+    }
+}
+
+/// `true`, `false` or `"force"`.
+impl<'de> Deserialize<'de> for Spin {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct SpinVisitor;
+
+        impl Visitor<'_> for SpinVisitor {
+            type Value = Spin;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&wrong("true or false", format_args!("write {KEY} = true")))
+            }
+
+            fn visit_bool<E: de::Error>(self, is_on: bool) -> Result<Spin, E> {
+                Ok(if is_on { Spin::On } else { Spin::Off })
+            }
+
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<Spin, E> {
+                if word == "force" { Ok(Spin::Force) } else { Err(E::custom(unknown_word(word, &["force"]))) }
+            }
+        }
+
+        deserializer.deserialize_any(SpinVisitor)
+    }
+}
 
 /// Reads the section `[shaping]`; [`Given::resolve`] fills in the defaults.
-pub(super) fn read(section: &mut Section<'_>, transport: Transport) -> Given {
-    let given = Given {
-        mode: section.choice("mode", &MODES).unwrap_or(ShapingMode::Credit),
-        budget: section.some_bytes("budget"),
-        chunk: section.some_bytes("chunk"),
-        sources_at_once: section.count("sources_at_once", 65_535),
-        window: section.some_bytes("window"),
-        rate: section.rate("rate"),
-        counts: section
-            .choice("rate_counts", &ByteMeasure::ALL.map(|measure| (measure.word(), measure)))
-            .unwrap_or_default(),
-        burst: section.some_bytes("burst"),
-        cell: section.bytes("cell").unwrap_or(CELL),
-        offload: offload(section),
-        spin: spin(section, "spin"),
-        keep_awake: section.flag("keep_awake"),
-        busy_poll: spin(section, "busy_poll"),
-        classes: classes::read(section),
-    };
+pub(super) fn read(section: &Section<'_>, transport: Transport) -> Option<Given> {
+    let given: Given = section.read()?;
     if given.sources_at_once.is_some() && given.mode != ShapingMode::Credit {
         let reason = "`sources_at_once` belongs to mode = \"credit\"";
         section.refuse("sources_at_once", reason, "remove it, or choose mode = \"credit\"");
@@ -170,22 +296,7 @@ pub(super) fn read(section: &mut Section<'_>, transport: Transport) -> Given {
         let remedy = "write \"auto\", or network.transport = \"udp\"; over TCP the kernel paces by \"pacing-rate\" or \"tbf\"";
         section.refuse("offload", reason, remedy);
     }
-    given
-}
-
-/// Reads `auto` or the word of an [`Offload`].
-fn offload(section: &mut Section<'_>) -> OffloadChoice {
-    let mut choices = vec![("auto", OffloadChoice::Auto)];
-    choices.extend(Offload::ALL.map(|offload| (offload.word(), OffloadChoice::Only(offload))));
-    section.choice("offload", &choices).unwrap_or(OffloadChoice::Auto)
-}
-
-/// Reads a key whose value is `true`, `false` or `"force"`.
-fn spin(section: &mut Section<'_>, key: &'static str) -> Spin {
-    if section.is_text(key) {
-        return section.choice(key, &[("force", Spin::Force)]).unwrap_or(Spin::Off);
-    }
-    if section.flag(key) == Some(true) { Spin::On } else { Spin::Off }
+    Some(given)
 }
 
 impl Given {

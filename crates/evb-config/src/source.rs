@@ -6,10 +6,13 @@ use evb_core::{
     wire::record::FRAGMENT_HEADER,
 };
 
+use serde::Deserialize;
+
 use super::{
     endpoint::is_unspecified,
+    forms::{As, DataRate, Host, Kinded, LocalAddress, Positive, Whole},
     input::{self, FragmentSize, Input},
-    name,
+    name::Name,
     section::Section,
     trigger::MulticastGroup,
 };
@@ -60,24 +63,73 @@ const BACKLOG: Bytes = Bytes::mib(256);
 /// room for sums of lengths.
 const LARGEST_FRAGMENT: Bytes = Bytes::mib(2048);
 
-pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<SourceEntry> {
-    let name = name::read(&mut section);
-    let bind = section.local_address("bind");
-    let host = host(&mut section, bind.as_deref());
-    let link_rate = section.rate("link_rate");
-    let given = section.table("input");
-    let input = section
-        .need("input", given, "for example input = { kind = \"generator\", size = \"1 kB\" }")
-        .and_then(|table| input::read(table, id, group));
-    let given = section.some_bytes("max_fragment");
-    let max_fragment = given.unwrap_or_else(|| input.as_ref().map_or(MAX_FRAGMENT, default_max));
+/// The entry as the configuration gives it, before defaults are filled in.
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Given {
+    /// The name of the source for people, such as `"TPC crate 1"`. It appears with the id in logs,
+    /// status, summaries and event files; a peer is always identified by its id. At most 64 bytes,
+    /// without control characters, and different for each source. With `ids`, write `{id}` into the
+    /// name.
+    ///
+    /// Default: none
+    #[serde(default, with = "As::<Name>")]
+    name: Option<String>,
+    /// The local address from which the source sends, without a port. Admission control assumes
+    /// that sources with the same address share one link.
+    ///
+    /// Default: chosen by the host's routes
+    #[serde(default, with = "As::<LocalAddress>")]
+    bind: Option<String>,
+    /// The host that runs the source, by name or address, for [`--here`](#which-host-runs-what), if
+    /// the source has no `bind`. Admission control assumes that sources on the same host share one
+    /// link.
+    #[serde(default, with = "As::<Host>")]
+    host: Option<String>,
+    /// The rate of the source's link, in line bytes. Sources on the same host share one link and
+    /// have the same rate.
+    ///
+    /// Default: `link_rate` of `[network]`
+    #[serde(default, with = "As::<DataRate>")]
+    link_rate: Option<Rate>,
+    /// The [input](#input) from which the source gets its fragments.
+    #[serde(with = "Kinded::<input::Given, false>")]
+    input: input::Given,
+    /// The largest payload of a fragment. The input refuses larger fragments. Each builder reserves
+    /// slots × Σ `max_fragment`.
+    ///
+    /// Default: the size of a generator with fixed size; mean + 8 sigma of a generator with a
+    /// distribution; else 4 MiB
+    #[serde(default, with = "As::<Positive<Bytes>>")]
+    max_fragment: Option<Bytes>,
+    /// The bytes of fragments without a decision that the source keeps; when this limit is reached,
+    /// readout must wait.
+    ///
+    /// Default: `"256 MiB"`
+    #[serde(default, with = "As::<Positive<Bytes>>")]
+    backlog: Option<Bytes>,
+    /// The processor core on which it runs.
+    ///
+    /// Default: any
+    #[serde(default, with = "Whole::<0, 4095>")]
+    cpu: Option<usize>,
+}
+
+pub(super) fn read(section: &Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<SourceEntry> {
+    let given: Given = section.read()?;
+    if let Some(bind) = &given.bind {
+        section.allow_host("bind", bind);
+    }
+    if let Some(host) = &given.host {
+        check_host(section, host, given.bind.as_deref());
+    }
+    let input = given.input.checked(section, id, group);
+    let usual_max = || input.as_ref().map_or(MAX_FRAGMENT, default_max);
+    let max_fragment = given.max_fragment.unwrap_or_else(usual_max);
     if max_fragment > LARGEST_FRAGMENT {
-        let place = if given.is_some() { "max_fragment" } else { "input" };
-        section.refuse(
-            place,
-            format!("fragments of up to {max_fragment} are larger than evb carries"),
-            format!("stay within {LARGEST_FRAGMENT}"),
-        );
+        let place = if given.max_fragment.is_some() { "max_fragment" } else { "input" };
+        let reason = format!("fragments of up to {max_fragment} are larger than evb carries");
+        section.refuse(place, reason, format!("stay within {LARGEST_FRAGMENT}"));
     }
     if let Some(Input::Generator { size: FragmentSize::Fixed(size), .. }) = input
         && size > max_fragment
@@ -85,34 +137,29 @@ pub(super) fn read(mut section: Section<'_>, id: u16, group: Option<&MulticastGr
         let reason = format!("every fragment has {size}, more than max_fragment");
         section.refuse("max_fragment", reason, "leave max_fragment out, or make it as large as the size");
     }
-    let given = section.some_bytes("backlog");
-    let backlog = given.unwrap_or_else(|| BACKLOG.max(max_fragment));
+    let backlog = given.backlog.unwrap_or_else(|| BACKLOG.max(max_fragment));
     if backlog < max_fragment {
         let reason = format!("a backlog of {backlog} is too small for a fragment of {max_fragment}");
         section.refuse("backlog", reason, "make the backlog larger or max_fragment smaller");
     }
-    let cpu = cpu(&mut section);
-    ["bind", "host", "input", "link_rate"].iter().for_each(|key| section.keep_place(key));
-    section.finish();
+    let Given { name, bind, host, link_rate, cpu, .. } = given;
     let (id, input) = (SourceId::new(id), input?);
-    Some(SourceEntry { id, name, bind, host, link_rate, input, max_fragment, backlog, cpu })
+    section.finish(SourceEntry { id, name, bind, host, link_rate, input, max_fragment, backlog, cpu })
 }
 
-/// Reads the host that runs the source; refuses it if the address from which the source sends
-/// (`bind`) already identifies the host.
-fn host(section: &mut Section<'_>, bind: Option<&str>) -> Option<String> {
-    let host = section.host("host")?;
-    if is_unspecified(&host) {
+/// Refuses a host that stands for every host, and one beside an address from which the source sends
+/// (`bind`), which identifies the host already.
+fn check_host(section: &Section<'_>, host: &str, bind: Option<&str>) {
+    if !section.allow_host("host", host) {
+        return;
+    }
+    if is_unspecified(host) {
         let reason = format!("`{host}` stands for every host");
         section.refuse("host", reason, "write the name or an address of the host that runs this source");
-        return None;
-    }
-    if let Some(bind) = bind.filter(|bind| !is_unspecified(bind)) {
+    } else if let Some(bind) = bind.filter(|bind| !is_unspecified(bind)) {
         let reason = format!("`bind` says already that this source is on the host of {bind}");
         section.refuse("host", reason, "remove `host`, or `bind` if any address of that host will do");
-        return None;
     }
-    Some(host)
 }
 
 /// Returns the default of `max_fragment` for this input.
@@ -122,9 +169,4 @@ fn default_max(input: &Input) -> Bytes {
         Input::Generator { size, .. } => size.most(),
         Input::Replay { .. } | Input::Tcp { .. } | Input::Unix { .. } => MAX_FRAGMENT,
     }
-}
-
-/// Reads the number of a processor core.
-pub(super) fn cpu(section: &mut Section<'_>) -> Option<usize> {
-    section.whole("cpu", 0..=4095).and_then(|cpu| usize::try_from(cpu).ok())
 }

@@ -2,130 +2,161 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use evb_core::{supervisor::JournalFsync, units::parse_duration};
+use evb_core::supervisor::JournalFsync;
+use serde::Deserialize;
 
 use super::{
     endpoint::Endpoint,
+    forms::{Address, As, Kinded, Positive, Quantity, Whole, Word, Words, one, seconds},
     section::Section,
-    trigger::{self, TriggerConfig},
+    trigger::TriggerConfig,
 };
 
 /// The shortest permitted lease: two periods of heartbeats.
 const SHORTEST_LEASE: Duration = Duration::from_millis(500);
 
 /// The supervisor's rules for assigning events, and its time limits.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(extend("dependencies" = { "journal_fsync": ["journal"] })))]
 pub struct SupervisorConfig {
-    /// Address at which the supervisor listens for sources and builders.
+    /// The address at which sources and builders find the supervisor. Sources and builders connect
+    /// to this address exactly as written, so `0.0.0.0` and port 0 are refused.
+    #[serde(with = "As::<Address>")]
     pub listen: Endpoint,
-    /// Origin of triggers.
+    /// The kind of [trigger](#trigger).
+    #[serde(with = "Kinded::<TriggerConfig>")]
     pub trigger: TriggerConfig,
-    /// Number of events that may be outstanding per builder; `None`:
-    /// [`Config::slots`](super::Config::slots) computes the number.
+    /// The number of events that a builder builds at the same time, 1 to 65535. More slots hide
+    /// latency, and small events need many slots; each slot costs memory for the largest event.
+    /// When no slot is free, triggers are inhibited, which is dead time. [How the default is
+    /// computed](#default-slots).
+    ///
+    /// Default: computed from event size or trigger rate, 4 to 256; 16 if neither is known
+    #[serde(default, with = "Whole::<1, 65_535>")]
     pub slots: Option<u32>,
-    /// Time from an event's assignment after which the builder closes the event without the sources
-    /// that have not announced a fragment.
+    /// The time from the assignment, on the builder's clock, after which an event closes without
+    /// the sources that have announced nothing, and names them.
+    ///
+    /// Default: `"2 s"`
+    #[serde(default = "seconds::<2>", with = "As::<Positive<Duration>>")]
     pub deadline: Duration,
-    /// Time within which all roles must register.
+    /// The time within which all roles must register. After this time evb gives up the run and
+    /// names the missing roles.
+    ///
+    /// Default: `"30 s"`
+    #[serde(default = "seconds::<30>", with = "As::<Positive<Duration>>")]
     pub start_timeout: Duration,
-    /// Time after which a source drops a fragment for which it has received no decision, and counts
-    /// it as unexpected.
+    /// The time after which a fragment without a decision is dropped and counted as unexpected.
+    ///
+    /// Default: `"10 s"`
+    #[serde(default = "seconds::<10>", with = "As::<Positive<Duration>>")]
     pub orphan_timeout: Duration,
-    /// Rule by which the supervisor chooses the builder of the next event.
+    /// The rule by which the supervisor chooses the builder of the next event: `"round-robin"`
+    /// among builders with a free slot, or `"least-loaded"`.
+    ///
+    /// Default: `"round-robin"`
+    #[serde(default)]
     pub policy: AssignmentPolicy,
-    /// Number of consecutive events that go to one builder.
+    /// The number of consecutive events that go to one builder. With a larger number, several
+    /// events share a grant, which makes small events faster, but latency grows and the load of the
+    /// builders becomes less even.
+    ///
+    /// Default: 1
+    #[serde(default = "one", with = "Whole::<1, 65_535>")]
     pub run_length: u32,
-    /// File in which the supervisor records the run, so that a new supervisor can continue it.
+    /// A file in which the supervisor records its decisions and what was built. A supervisor that
+    /// starts with the journal of an unfinished run continues that run under the same run number;
+    /// sources and builders wait for such a supervisor for `patience`. Without a journal, the run
+    /// ends if the supervisor dies.
+    ///
+    /// Default: none
     pub journal: Option<PathBuf>,
-    /// Directory in which the supervisor keeps the runs that it has led.
+    /// The directory in which the supervisor keeps one small file for each run that it has led:
+    /// number, id, begin, end and outcome. Earlier runs appear in the status after a restart, and
+    /// their numbers are not used again. If you delete the directory, evb forgets only what no
+    /// builder knows.
+    ///
+    /// Default: `$STATE_DIRECTORY`; or `evb-state` beside the journal; or beside the first event
+    /// files of this host; or none
     pub state: Option<PathBuf>,
-    /// Failures that the journal's content survives.
+    /// With `"none"`, the journal survives the death of the process. With `"commit"`, the journal
+    /// survives a power cut as well, and each batch of decisions waits for the disk.
+    ///
+    /// Default: `"none"`
+    #[serde(default, with = "As::<Word<JournalFsync>>")]
     pub journal_fsync: JournalFsync,
-    /// Time for which sources and builders that have lost the supervisor try to reach it.
+    /// The time for which sources and builders that have lost the supervisor keep their data and
+    /// try to reach a supervisor.
+    ///
+    /// Default: `"90 s"`
+    #[serde(default = "seconds::<90>", with = "As::<Positive<Duration>>")]
     pub patience: Duration,
-    /// Time after an answered heartbeat for which a builder may write events. After two leases
-    /// without heartbeats the builder's events go to other builders.
+    /// The time after an answered heartbeat for which a builder may give events to its sink, at
+    /// least 500 ms. When a builder has been silent for two leases, its events go to other
+    /// builders.
+    ///
+    /// Default: `"1 s"`
+    #[serde(default = "seconds::<1>", with = "As::<Positive<Duration>>")]
     pub lease: Duration,
-    /// Treatment of events when a source is lost.
+    /// The treatment of events while a source is down: with `"incomplete"`, events do not wait for
+    /// the source: they are incomplete and name it as missing; with `"wait"`, events wait until the
+    /// source is back. At the end of a run, events do not wait.
+    ///
+    /// Default: `"incomplete"`
+    #[serde(default)]
     pub on_source_loss: SourceLoss,
-    /// Time between the reports that sources and builders send; zero: they report only at the end.
+    /// The interval at which sources and builders send the counters that status, web page and
+    /// metrics show. With `"0 s"`, sources and builders send counters only at the end of the run.
+    /// evb lengthens the interval if reports would take more than 1 % of the control class
+    /// (`shaping.classes`) or of `link_rate`, and in a run with more than 256 sources, to up to 4
+    /// s.
+    ///
+    /// Default: `"1 s"`
+    #[serde(default = "seconds::<1>", with = "As::<Quantity<Duration>>")]
     pub report_period: Duration,
 }
 
 /// The treatment of events when a source is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
 pub enum SourceLoss {
     /// Events do not wait for the lost source, and are incomplete without it.
+    #[default]
     Incomplete,
     /// Events wait for the return of the lost source.
     Wait,
 }
 
 /// The rule by which the supervisor chooses the builder of the next event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
 pub enum AssignmentPolicy {
     /// Builders take turns; builders without a free slot are skipped.
+    #[default]
     RoundRobin,
     /// The builder with the most free slots.
     LeastLoaded,
 }
 
-pub(super) fn read(mut section: Section<'_>) -> Option<SupervisorConfig> {
-    let listen = section.peer_endpoint("listen");
-    let listen = section.need("listen", listen, "for example listen = \"127.0.0.1:7000\"");
-    let given = section.kinded("trigger");
-    let trigger = section
-        .need("trigger", given, "for example trigger = { kind = \"periodic\", rate = \"2 kHz\" }")
-        .and_then(trigger::read);
-    let slots = section.count("slots", 65_535);
-    let deadline = section.duration("deadline").unwrap_or(Duration::from_secs(2));
-    let start_timeout = section.duration("start_timeout").unwrap_or(Duration::from_secs(30));
-    let orphan_timeout = section.duration("orphan_timeout").unwrap_or(Duration::from_secs(10));
-    let policies =
-        [("round-robin", AssignmentPolicy::RoundRobin), ("least-loaded", AssignmentPolicy::LeastLoaded)];
-    let policy = section.choice("policy", &policies).unwrap_or(AssignmentPolicy::RoundRobin);
-    let run_length = section.count("run_length", 65_535).unwrap_or(1);
-    let journal = section.text("journal", "for example journal = \"run.journal\"").map(PathBuf::from);
-    let state = section.text("state", "for example state = \"evb-state\"").map(PathBuf::from);
-    let fsyncs = [("none", JournalFsync::None), ("commit", JournalFsync::Commit)];
-    let journal_fsync = section.choice("journal_fsync", &fsyncs);
-    if journal.is_none() && journal_fsync.is_some() {
-        section.refuse(
-            "journal_fsync",
-            "`journal_fsync` says how a journal is kept, but no journal is configured".to_owned(),
-            "name its file with `journal`, or remove `journal_fsync`",
-        );
+impl Words for JournalFsync {
+    fn words() -> Vec<(&'static str, Self)> {
+        vec![("none", Self::None), ("commit", Self::Commit)]
     }
-    let patience = section.duration("patience").unwrap_or(Duration::from_secs(90));
-    let lease = section.duration("lease").unwrap_or(Duration::from_secs(1));
-    if lease < SHORTEST_LEASE {
-        section.refuse(
-            "lease",
-            "a lease below 500 ms ends between two heartbeats".to_owned(),
-            "give at least \"500 ms\"",
-        );
+}
+
+pub(super) fn read(section: &Section<'_>) -> Option<SupervisorConfig> {
+    let config: SupervisorConfig = section.read()?;
+    section.allow_peer_address("listen", &config.listen);
+    config.trigger.check(section);
+    if config.journal.is_none() && section.is_good("journal_fsync") {
+        let reason = "`journal_fsync` says how a journal is kept, but no journal is configured";
+        section.refuse("journal_fsync", reason, "name its file with `journal`, or remove `journal_fsync`");
     }
-    let losses = [("incomplete", SourceLoss::Incomplete), ("wait", SourceLoss::Wait)];
-    let on_source_loss = section.choice("on_source_loss", &losses).unwrap_or(SourceLoss::Incomplete);
-    let report_period =
-        section.quantity("report_period", "for example report_period = \"1 s\"", parse_duration);
-    section.finish();
-    let (listen, trigger) = (listen?, trigger?);
-    Some(SupervisorConfig {
-        listen,
-        trigger,
-        slots,
-        deadline,
-        start_timeout,
-        orphan_timeout,
-        policy,
-        run_length,
-        journal,
-        state,
-        journal_fsync: journal_fsync.unwrap_or_default(),
-        patience,
-        lease,
-        on_source_loss,
-        report_period: report_period.unwrap_or(Duration::from_secs(1)),
-    })
+    if config.lease < SHORTEST_LEASE {
+        let reason = "a lease below 500 ms ends between two heartbeats";
+        section.refuse("lease", reason, "give at least \"500 ms\"");
+    }
+    section.finish(config)
 }

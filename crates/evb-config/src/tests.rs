@@ -1,5 +1,6 @@
 mod documents;
 mod garbled;
+mod golden;
 mod mistakes;
 mod schema;
 mod security;

@@ -3,33 +3,45 @@
 use std::net::SocketAddr;
 
 use evb_core::units::Frequency;
+use serde::Deserialize;
 
-use super::{endpoint::Endpoint, section::Section};
+use super::{
+    endpoint::Endpoint,
+    forms::{Address, As, EventRate, Form, Host, wrong},
+    section::Section,
+};
 
 /// The origin of the triggers.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(tag = "kind"))]
+#[serde(rename_all = "kebab-case")]
 pub enum TriggerConfig {
     /// Triggers at equal intervals.
     Periodic {
-        /// Number of events per second.
+        /// The mean rate of triggers.
+        #[serde(with = "As::<EventRate>")]
         rate: Frequency,
     },
-    /// Triggers at exponentially distributed intervals.
+    /// Triggers at exponentially distributed intervals, like decays.
     Poisson {
-        /// Mean number of events per second.
+        /// The mean rate of triggers.
+        #[serde(with = "As::<EventRate>")]
         rate: Frequency,
     },
-    /// Triggers at the pace of the builders: whenever half of a builder's slots are free, as many
-    /// triggers occur at once.
+    /// Triggers whenever half of a builder's slots are free, one event for each free slot.
     AsFastAsPossible,
     /// Triggers from another program.
     External {
-        /// Address at which the supervisor listens for the triggering program.
+        /// The address at which the supervisor receives triggers.
+        #[serde(with = "As::<Address>")]
         listen: Endpoint,
-        /// Form in which the program sends triggers.
+        /// The transport of the triggers.
+        ///
+        /// Default: `"tcp"`
+        #[serde(default)]
         protocol: TriggerProtocol,
     },
-    /// Triggers that a UDP multicast announces to the supervisor and to all sources.
+    /// Triggers from another program by UDP multicast, to supervisor and sources alike.
     Multicast(MulticastGroup),
 }
 
@@ -42,116 +54,70 @@ impl TriggerConfig {
             Self::AsFastAsPossible | Self::External { .. } | Self::Multicast(_) => None,
         }
     }
+
+    /// Refuses addresses that `[security]` does not permit.
+    pub(super) fn check(&self, supervisor: &Section<'_>) {
+        match self {
+            Self::External { listen, .. } => {
+                supervisor.allow_host("trigger.listen", &listen.host);
+            }
+            Self::Multicast(group) => group.check(supervisor, "trigger.group", "trigger.interface"),
+            Self::Periodic { .. } | Self::Poisson { .. } | Self::AsFastAsPossible => {}
+        }
+    }
 }
 
 /// The form in which an external trigger arrives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
 pub enum TriggerProtocol {
     /// Text lines over TCP.
+    #[default]
     Tcp,
     /// UDP datagrams.
     Udp,
 }
 
 /// A multicast group, and the interface on which a host joins it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MulticastGroup {
-    /// Address and port of the group.
+    /// The multicast group of the triggers.
+    #[serde(with = "As::<Group>")]
     pub group: SocketAddr,
-    /// Local address (IPv4) or name of the interface; `None`: the kernel's routes determine the
-    /// interface.
+    /// The network interface on which the host joins the group, by its address or name.
+    #[serde(default, with = "As::<Host>")]
     pub interface: Option<String>,
 }
 
-#[derive(Clone, Copy)]
-enum Kind {
-    Periodic,
-    Poisson,
-    AsFastAsPossible,
-    External,
-    Multicast,
-}
-
-const KINDS: [(&str, Kind); 5] = [
-    ("periodic", Kind::Periodic),
-    ("poisson", Kind::Poisson),
-    ("as-fast-as-possible", Kind::AsFastAsPossible),
-    ("external", Kind::External),
-    ("multicast", Kind::Multicast),
-];
-
-/// Returns reason and remedy for a kind of an older version, which the pseudo-trigger has now.
-fn moved(kind: &str) -> Option<(String, String)> {
-    let option = match kind {
-        "gaussian" => " --sigma …",
-        "burst" => " --burst …",
-        "on-off" => "",
-        _ => return None,
-    };
-    let remedy = format!(
-        "write {{ kind = \"external\", listen = \"127.0.0.1:7001\", protocol = \"udp\" }}, and when the run has \
-         begun, start `evb-bench trigger --to 127.0.0.1:7001 --kind {kind} --rate …{option}`"
-    );
-    Some((format!("`{kind}` triggers come from the pseudo-trigger `evb-bench trigger` now"), remedy))
-}
-
-pub(super) fn read(mut section: Section<'_>) -> Option<TriggerConfig> {
-    let kind = section.choice_or("kind", &KINDS, moved);
-    let kind = section.need("kind", kind, "for example kind = \"periodic\"")?;
-    let trigger = match kind {
-        Kind::Periodic => needed_rate(&mut section).map(|rate| TriggerConfig::Periodic { rate }),
-        Kind::Poisson => needed_rate(&mut section).map(|rate| TriggerConfig::Poisson { rate }),
-        Kind::AsFastAsPossible => Some(TriggerConfig::AsFastAsPossible),
-        Kind::External => {
-            let listen = section.endpoint("listen");
-            let listen = section.need("listen", listen, "for example listen = \"127.0.0.1:7001\"");
-            let protocols = [("tcp", TriggerProtocol::Tcp), ("udp", TriggerProtocol::Udp)];
-            let protocol = section.choice("protocol", &protocols).unwrap_or(TriggerProtocol::Tcp);
-            listen.map(|listen| TriggerConfig::External { listen, protocol })
+impl MulticastGroup {
+    /// Refuses a group, at these keys, that reaches beyond this machine without `[security]`.
+    pub(super) fn check(&self, section: &Section<'_>, group: &str, interface: &str) {
+        if let Some(host) = &self.interface {
+            section.allow_host(interface, host);
+        } else if section.is_good(group) && !section.has(interface) && !section.notes().open.get() {
+            let reason = "without an interface the group reaches beyond this machine, but there is no [security] section";
+            let remedy = "add interface = \"127.0.0.1\", or a section [security] with mode = \"none\"";
+            section.refuse(group, reason, remedy);
         }
-        Kind::Multicast => {
-            let group = read_group(&mut section, "group");
-            section
-                .need("group", group, "for example group = \"239.1.2.3:7002\"")
-                .map(TriggerConfig::Multicast)
-        }
-    };
-    section.finish();
-    trigger
+    }
 }
 
-fn needed_rate(section: &mut Section<'_>) -> Option<Frequency> {
-    let rate = section.frequency("rate");
-    let rate = section.need("rate", rate, "for example rate = \"2 kHz\"")?;
-    if rate.hertz() > 1e9 {
-        section.refuse(
-            "rate",
-            format!("{rate} is faster than the clock ticks"),
-            "give a rate of at most 1000 MHz",
-        );
-        return None;
-    }
-    Some(rate)
-}
+/// Address and port of a multicast group.
+pub(super) struct Group;
 
-/// Reads a multicast group at `key`, and its interface at `interface`.
-pub(super) fn read_group(section: &mut Section<'_>, key: &'static str) -> Option<MulticastGroup> {
-    let interface = section.host("interface");
-    let text = section.text(key, &format!("for example {key} = \"239.1.2.3:7002\""))?;
-    let group =
-        text.parse::<SocketAddr>().ok().filter(|group| group.ip().is_multicast() && group.port() != 0);
-    let Some(group) = group else {
-        let remedy =
-            "write an address from 224.0.0.0/4 or [ff00::]/8 and a port, for example \"239.1.2.3:7002\"";
-        section.refuse(key, format!("`{text}` is not a multicast group with a port"), remedy);
-        return None;
-    };
-    if interface.is_none() && !section.has("interface") && !section.notes().open.get() {
-        let reason =
-            "without an interface the group reaches beyond this machine, but there is no [security] section";
-        let remedy = "add interface = \"127.0.0.1\", or a section [security] with mode = \"none\"";
-        section.refuse(key, reason, remedy);
-        return None;
+impl Form for Group {
+    type Value = SocketAddr;
+    const EXAMPLE: &'static str = "239.1.2.3:7002";
+
+    fn parse(text: &str) -> Result<SocketAddr, String> {
+        let is_group = |group: &SocketAddr| group.ip().is_multicast() && group.port() != 0;
+        text.parse().ok().filter(is_group).ok_or_else(|| {
+            let reason = format!("`{text}` is not a multicast group with a port");
+            let remedy =
+                "write an address from 224.0.0.0/4 or [ff00::]/8 and a port, for example \"239.1.2.3:7002\"";
+            wrong(reason, remedy)
+        })
     }
-    Some(MulticastGroup { group, interface })
 }

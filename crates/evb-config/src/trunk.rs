@@ -4,9 +4,12 @@
 use std::collections::BTreeSet;
 
 use evb_core::units::{Bytes, Rate};
-use toml::de::DeValue;
+use serde::Deserialize;
 
-use super::section::{Notes, Section};
+use super::{
+    forms::{As, DataRate, Positive},
+    section::{Notes, Section},
+};
 
 /// A link between switches, or a buffer that several switch ports share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,66 +68,80 @@ fn place_of(path: &str, name: &str) -> String {
     format!("{path}#{name}")
 }
 
-/// Reads the trunks, then the shared buffers. Each name may occur once.
-pub(super) fn read(network: &mut Section<'_>) -> Vec<Trunk> {
-    let mut trunks = Vec::new();
-    let mut names = BTreeSet::new();
-    for (key, kind) in [("trunk", TrunkKind::Link), ("shared", TrunkKind::Buffer)] {
-        let Some(given) = network.value(key) else { continue };
-        let DeValue::Array(tables) = given.get_ref() else {
-            let reason = format!("`{key}` is not a list of sections");
-            network.refuse(key, reason, format!("write [[network.{key}]] with double brackets"));
-            continue;
-        };
-        for table in tables.iter() {
-            let DeValue::Table(entries) = table.get_ref() else {
-                network.refuse(key, "this is not a section", format!("write [[network.{key}]] sections"));
-                continue;
-            };
-            let section = Section::new(network.notes(), kind.path(), table.span(), Some(entries));
-            let trunk = read_one(section, kind, &mut names);
-            if let Some(trunk) = trunk {
-                for key in ["name", "rate", "buffer", "members"] {
-                    let span = entries.get(key).map_or_else(|| table.span(), |value| value.span());
-                    let path = format!("{}.{key}", kind.path());
-                    network.notes().keys.borrow_mut().insert(place_of(&path, &trunk.name), span);
-                }
-                trunks.push(trunk);
-            }
-        }
-    }
-    trunks
+/// `[[network.trunk]]`.
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct LinkTable {
+    /// The name of the trunk.
+    name: String,
+    /// The rate of each direction, in line bytes.
+    #[serde(default, with = "As::<DataRate>")]
+    rate: Option<Rate>,
+    /// The buffer of the switch port at each end, in buffer bytes.
+    #[serde(default, with = "As::<Positive<Bytes>>")]
+    buffer: Option<Bytes>,
+    /// Hosts, addresses, ports, lists such as `sources 1-4`, and other trunks at the far end of the
+    /// trunk.
+    #[cfg_attr(test, schemars(length(min = 1)))]
+    members: Vec<String>,
 }
 
-fn read_one(mut section: Section<'_>, kind: TrunkKind, names: &mut BTreeSet<String>) -> Option<Trunk> {
-    let name = section.text("name", "name = \"core\"");
-    let name = section.need("name", name, "name = \"core\"");
-    let rate = if kind == TrunkKind::Link { section.rate("rate") } else { None };
-    let buffer = section.some_bytes("buffer");
-    let buffer = match kind {
-        TrunkKind::Link => buffer,
-        TrunkKind::Buffer => Some(section.need("buffer", buffer, "buffer = \"1 MiB\"")?),
-    };
-    if kind == TrunkKind::Link && !section.has("rate") && !section.has("buffer") {
-        section.refuse(
-            "rate",
-            "a trunk without `rate` and `buffer` limits nothing",
-            "add rate = \"10 Gbit/s\"",
-        );
+/// `[[network.shared]]`.
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct SharedTable {
+    /// The name of the shared buffer.
+    name: String,
+    /// The size of the shared buffer, in buffer bytes.
+    #[serde(with = "As::<Positive<Bytes>>")]
+    buffer: Bytes,
+    /// Ports, by the name that `port` of a builder gives or by host, or other shared buffers.
+    #[cfg_attr(test, schemars(length(min = 1)))]
+    members: Vec<String>,
+}
+
+impl From<LinkTable> for Trunk {
+    fn from(LinkTable { name, rate, buffer, members }: LinkTable) -> Self {
+        Self { name, kind: TrunkKind::Link, rate, buffer, members }
     }
-    let members = section.texts("members", "members = [\"10.0.0.1\", \"10.0.0.2\"]");
-    let members = section.need("members", members, "members, the names of hosts, ports or other trunks");
-    if members.as_ref().is_some_and(Vec::is_empty) {
+}
+
+impl From<SharedTable> for Trunk {
+    fn from(SharedTable { name, buffer, members }: SharedTable) -> Self {
+        Self { name, kind: TrunkKind::Buffer, rate: None, buffer: Some(buffer), members }
+    }
+}
+
+/// Reads the trunks, then the shared buffers. Each name may occur once.
+pub(super) fn read(network: &Section<'_>) -> Vec<Trunk> {
+    let mut names = BTreeSet::new();
+    let link = |section: &Section<'_>| section.read::<LinkTable>().map(Trunk::from);
+    let shared = |section: &Section<'_>| section.read::<SharedTable>().map(Trunk::from);
+    let links = network.list("trunk").into_iter().map(|section| (link(&section), section));
+    let buffers = network.list("shared").into_iter().map(|section| (shared(&section), section));
+    links.chain(buffers).filter_map(|(trunk, section)| checked(trunk?, &section, &mut names)).collect()
+}
+
+fn checked(trunk: Trunk, section: &Section<'_>, names: &mut BTreeSet<String>) -> Option<Trunk> {
+    let kind = trunk.kind;
+    if kind == TrunkKind::Link && !section.has("rate") && !section.has("buffer") {
+        let reason = "a trunk without `rate` and `buffer` limits nothing";
+        section.refuse("rate", reason, "add rate = \"10 Gbit/s\"");
+    }
+    if section.is_good("members") && trunk.members.is_empty() {
         let reason = format!("a {} without members carries nothing", kind.word());
         section.refuse("members", reason, "list hosts, ports or other trunks, or remove the section");
     }
-    if let Some(name) = &name
-        && !names.insert(name.clone())
-    {
-        let reason = format!("there is a trunk or shared buffer `{name}` already");
+    if section.is_good("name") && !names.insert(trunk.name.clone()) {
+        let reason = format!("there is a trunk or shared buffer `{}` already", trunk.name);
         section.refuse("name", reason, "give each its own name");
         return None;
     }
-    section.finish();
-    Some(Trunk { name: name?, kind, rate, buffer, members: members? })
+    let trunk = section.finish(trunk)?;
+    for key in ["name", "rate", "buffer", "members"] {
+        let span = section.value(key).map_or_else(|| section.span(), |value| value.span());
+        let path = format!("{}.{key}", kind.path());
+        section.notes().keys.borrow_mut().insert(place_of(&path, &trunk.name), span);
+    }
+    Some(trunk)
 }

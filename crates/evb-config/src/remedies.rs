@@ -1,0 +1,69 @@
+//! What messages tell users to write: an example for each key that has no form of its own or is
+//! required, and the replacements of words that older versions knew.
+
+use super::forms::wrong;
+
+/// Keys, and what to write there.
+const EXAMPLES: &[(&str, &str)] = &[
+    ("supervisor", "[supervisor] with listen = \"127.0.0.1:7000\" and a trigger"),
+    ("supervisor.listen", "for example listen = \"127.0.0.1:7000\""),
+    ("supervisor.trigger", "for example trigger = { kind = \"periodic\", rate = \"2 kHz\" }"),
+    ("supervisor.trigger.kind", "for example kind = \"periodic\""),
+    ("supervisor.trigger.rate", "for example rate = \"2 kHz\""),
+    ("supervisor.trigger.listen", "for example listen = \"127.0.0.1:7001\""),
+    ("supervisor.trigger.group", "for example group = \"239.1.2.3:7002\""),
+    ("supervisor.journal", "for example journal = \"run.journal\""),
+    ("supervisor.state", "for example state = \"evb-state\""),
+    ("control.token_file", "token_file = \"/etc/evb/control.token\""),
+    ("control.viewers", "viewers = \"anyone\""),
+    ("control.names", "names = [\"daq0\"]"),
+    ("network.trunk.name", "name = \"core\""),
+    ("network.trunk.members", "members = [\"10.0.0.1\", \"10.0.0.2\"]"),
+    ("network.shared.name", "name = \"core\""),
+    ("network.shared.buffer", "buffer = \"1 MiB\""),
+    ("network.shared.members", "members = [\"10.0.0.1\", \"10.0.0.2\"]"),
+    ("security.mode", "mode = \"none\""),
+    ("security.key_file", "key_file = \"/etc/evb/key\"; `evbd keygen FILE` makes one"),
+    ("source", "at least one [[source]] section"),
+    ("source.input", "for example input = { kind = \"generator\", size = \"1 kB\" }"),
+    ("source.input.kind", "for example kind = \"generator\""),
+    ("source.input.size", "for example size = \"1 kB\", or size = { mean = \"1 kB\", sigma = \"200 B\" }"),
+    ("source.input.size.mean", "for example mean = \"1 kB\""),
+    ("source.input.size.sigma", "for example sigma = \"200 B\""),
+    ("source.input.path", "the path"),
+    ("source.input.format", "format = \"evb\" or format = \"km3net\""),
+    ("source.input.listen", "for example listen = \"127.0.0.1:7201\""),
+    (
+        "source.input.trigger_group",
+        "trigger_group = \"239.1.2.3:7002\", or make the supervisor's trigger of kind \"multicast\"",
+    ),
+    ("builder", "at least one [[builder]] section"),
+    ("builder.listen", "for example listen = \"127.0.0.1:7101\""),
+    ("builder.sink", "for example sink = { kind = \"file\", path = \"out\" }, or sink = \"null\""),
+    ("builder.sink.kind", "kind = \"file\" or kind = \"null\""),
+    ("builder.sink.path", "the path"),
+    ("builder.filter.kind", "for example kind = \"require-complete\""),
+    ("builder.filter.keep_every", "for example keep_every = 10"),
+    ("builder.port", "the name of a switch port"),
+];
+
+/// Returns what to write at a key, if there is an example.
+pub(super) fn example(path: &str) -> Option<&'static str> {
+    EXAMPLES.iter().find(|(key, _)| *key == path).map(|(_, example)| *example)
+}
+
+/// Returns reason and remedy for a word that an older version knew at this key.
+pub(super) fn replaced(path: &str, word: &str) -> Option<String> {
+    let option = match (path, word) {
+        ("supervisor.trigger.kind", "gaussian") => " --sigma …",
+        ("supervisor.trigger.kind", "burst") => " --burst …",
+        ("supervisor.trigger.kind", "on-off") => "",
+        _ => return None,
+    };
+    let reason = format!("`{word}` triggers come from the pseudo-trigger `evb-bench trigger` now");
+    let remedy = format!(
+        "write {{ kind = \"external\", listen = \"127.0.0.1:7001\", protocol = \"udp\" }}, and when the run has \
+         begun, start `evb-bench trigger --to 127.0.0.1:7001 --kind {word} --rate …{option}`"
+    );
+    Some(wrong(reason, remedy))
+}

@@ -1,0 +1,485 @@
+//! The deserializer with which serde reads a [`Section`].
+//!
+//! Serde stops at the first error, but users want to see all of them. So a wrong value is noted and
+//! left out, and the table is read again without it, until serde succeeds. A required key without a
+//! good value gets a stand-in; then the struct only serves to find more problems
+//! ([`Section::finish`]).
+
+use std::{borrow::Cow, cell::RefCell, collections::BTreeSet, fmt, slice};
+
+use serde::{
+    de::{
+        self, DeserializeOwned, DeserializeSeed, Deserializer, EnumAccess, Expected, IntoDeserializer,
+        MapAccess, Unexpected, VariantAccess, Visitor,
+        value::{SeqDeserializer, StrDeserializer},
+    },
+    forward_to_deserialize_any,
+};
+use toml::{Spanned, de::DeValue};
+
+use super::{Section, describe};
+use crate::{
+    forms::{BREAK, KEY, KINDED, KINDED_TABLE, TEXT_OR_TABLE, one_of, unknown_word, wrong},
+    remedies, template,
+};
+
+impl Section<'_> {
+    /// Reads the table into a struct and notes all problems, unknown keys among them. Returns
+    /// `None` only if serde cannot make the struct at all.
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Option<T> {
+        self.read_with(&Progress::default())
+    }
+
+    /// Reads a part of the table; the other keys are read with another struct.
+    pub(crate) fn read_part<T: DeserializeOwned>(&self) -> Option<T> {
+        let progress = Progress::default();
+        progress.searched.borrow_mut().insert(self.path.clone());
+        self.read_with(&progress)
+    }
+
+    fn read_with<T: DeserializeOwned>(&self, progress: &Progress) -> Option<T> {
+        loop {
+            let before = progress.steps();
+            match T::deserialize(Table { section: Some(self), progress }) {
+                Ok(value) => {
+                    self.wrong.borrow_mut().append(&mut progress.wrong.borrow_mut());
+                    self.lacks.set(self.lacks.get() || !progress.lacking.borrow().is_empty());
+                    return Some(value);
+                }
+                Err(_) if progress.steps() > before => {}
+                Err(stop) => {
+                    self.notes.error(&self.path, self.span(), stop.to_string(), "correct this section");
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Returns a struct that was read from the section; `None` if a required key of it has no good
+    /// value.
+    pub(crate) fn finish<T>(&self, value: T) -> Option<T> {
+        (!self.lacks.get()).then_some(value)
+    }
+}
+
+/// The paths of the keys about which reading has learned something.
+#[derive(Default)]
+struct Progress {
+    /// Keys with wrong values, which are left out.
+    wrong: RefCell<BTreeSet<String>>,
+    /// Required keys without a good value, which get stand-ins.
+    lacking: RefCell<BTreeSet<String>>,
+    /// Tables whose unknown keys were reported.
+    searched: RefCell<BTreeSet<String>>,
+}
+
+impl Progress {
+    /// Returns a number that grows with everything that is noted.
+    fn steps(&self) -> usize {
+        self.wrong.borrow().len() + self.lacking.borrow().len()
+    }
+
+    /// Notes the reason why serde could not read a value.
+    fn refuse(&self, section: &Section<'_>, key: &str, value: &Spanned<DeValue<'_>>, stop: Stop) {
+        let path = section.key_path(key);
+        let (reason, remedy) = match stop {
+            // These are noted where they occur, in the table that has the key.
+            Stop::Noted | Stop::Missing(_) => return,
+            Stop::Wrong { reason, remedy } => (reason, remedy),
+            Stop::Type { wanted, remedy } => {
+                let example = || remedies::example(&path).unwrap_or(wanted.as_str()).to_owned();
+                let remedy = remedy.unwrap_or_else(|| format!("write {}", example()));
+                (format!("`{KEY}` is {}, not {wanted}", describe(value.get_ref())), remedy)
+            }
+        };
+        section.notes.error(&path, value.span(), reason.replace(KEY, key), remedy.replace(KEY, key));
+        self.wrong.borrow_mut().insert(path);
+    }
+
+    /// Notes that a required key has no good value.
+    fn lack(&self, section: &Section<'_>, key: &str) {
+        let path = section.key_path(key);
+        if !self.wrong.borrow().contains(&path) {
+            section.refuse_lack(key);
+        }
+        self.lacking.borrow_mut().insert(path);
+    }
+}
+
+/// The reason why serde stopped.
+#[derive(Debug, thiserror::Error)]
+enum Stop {
+    /// A value has a good type, but is wrong.
+    #[error("{reason}")]
+    Wrong { reason: String, remedy: String },
+    /// A value has a wrong type; without a remedy, that of the key's example.
+    #[error("not {wanted}")]
+    Type { wanted: String, remedy: Option<String> },
+    /// A required key is missing.
+    #[error("no `{0}`")]
+    Missing(&'static str),
+    /// A problem that was noted already.
+    #[error("noted already")]
+    Noted,
+}
+
+impl Stop {
+    fn wrong_type(wanted: &str) -> Self {
+        Self::Type { wanted: wanted.to_owned(), remedy: None }
+    }
+
+    fn not_a_table() -> Self {
+        let remedy = Some(format!("write {KEY} = {{ … }} or a section"));
+        Self::Type { wanted: "a table".to_owned(), remedy }
+    }
+}
+
+impl de::Error for Stop {
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        let message = message.to_string();
+        let (reason, remedy) = message.split_once(BREAK).unwrap_or((&message, "correct this value"));
+        Self::Wrong { reason: reason.to_owned(), remedy: remedy.to_owned() }
+    }
+
+    fn invalid_type(_: Unexpected<'_>, wanted: &dyn Expected) -> Self {
+        let wanted = wanted.to_string();
+        match wanted.split_once(BREAK) {
+            Some((wanted, remedy)) => {
+                Self::Type { wanted: wanted.to_owned(), remedy: Some(remedy.to_owned()) }
+            }
+            None => Self::Type { wanted, remedy: None },
+        }
+    }
+
+    fn missing_field(key: &'static str) -> Self {
+        Self::Missing(key)
+    }
+}
+
+/// A table from which serde reads a struct; without a section, all its values are stand-ins.
+#[derive(Clone, Copy)]
+struct Table<'r, 't> {
+    section: Option<&'r Section<'t>>,
+    progress: &'r Progress,
+}
+
+impl Table<'_, '_> {
+    fn visit<'de, V: Visitor<'de>>(
+        self,
+        keys: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Stop> {
+        let Self { section, progress } = self;
+        let result = visitor.visit_map(Keys { table: self, keys: keys.iter(), value: None });
+        let Some(section) = section else { return result };
+        match result {
+            Err(Stop::Missing(key)) => {
+                progress.lack(section, key);
+                Err(Stop::Noted)
+            }
+            Ok(value) => {
+                if progress.searched.borrow_mut().insert(section.path.clone()) {
+                    section.refuse_unknown(keys);
+                }
+                Ok(value)
+            }
+            Err(other) => Err(other),
+        }
+    }
+}
+
+impl<'de> Deserializer<'de> for Table<'_, '_> {
+    type Error = Stop;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        self.visit(&[], visitor)
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Stop> {
+        self.visit(fields, visitor)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+    }
+}
+
+/// The content of a variant is the table whose `kind` names the variant.
+impl<'de> VariantAccess<'de> for Table<'_, '_> {
+    type Error = Stop;
+
+    fn unit_variant(self) -> Result<(), Stop> {
+        self.visit(&[], de::IgnoredAny).map(drop)
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Stop> {
+        seed.deserialize(self)
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _len: usize, visitor: V) -> Result<V::Value, Stop> {
+        self.visit(&[], visitor)
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Stop> {
+        self.visit(fields, visitor)
+    }
+}
+
+/// The keys of a struct that have a value, or need a stand-in.
+struct Keys<'r, 't> {
+    table: Table<'r, 't>,
+    keys: slice::Iter<'static, &'static str>,
+    value: Option<Value<'r, 't>>,
+}
+
+impl<'de> MapAccess<'de> for Keys<'_, '_> {
+    type Error = Stop;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Stop> {
+        let Table { section, progress } = self.table;
+        for key in self.keys.by_ref().copied() {
+            let path = section.map(|section| section.key_path(key)).unwrap_or_default();
+            let is_stand_in = section.is_none() || progress.lacking.borrow().contains(&path);
+            let given = section.filter(|_| !is_stand_in).and_then(|section| section.value(key));
+            let is_good = given.is_some() && !progress.wrong.borrow().contains(&path);
+            if is_good || is_stand_in {
+                self.value = Some(Value { table: self.table, key, given, is_kinded: None });
+                let key: StrDeserializer<'_, Stop> = key.into_deserializer();
+                return seed.deserialize(key).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Stop> {
+        let Some(value) = self.value.take() else { return Err(Stop::Noted) };
+        let (key, given) = (value.key, value.given);
+        let result = seed.deserialize(value);
+        let Some((section, given)) = self.table.section.zip(given) else { return result };
+        section.keep_place(key, given.span());
+        result.map_err(|stop| {
+            self.table.progress.refuse(section, key, given, stop);
+            Stop::Noted
+        })
+    }
+}
+
+/// The value of a key; a stand-in is wanted if none is given.
+#[derive(Clone, Copy)]
+struct Value<'r, 't> {
+    table: Table<'r, 't>,
+    key: &'static str,
+    given: Option<&'t Spanned<DeValue<'t>>>,
+    /// `Some`: a table of which `kind` names the variant; true: or the kind as text.
+    is_kinded: Option<bool>,
+}
+
+impl<'t> Value<'_, 't> {
+    /// Returns the given value, and the section that has it.
+    fn parts(&self) -> Option<(&DeValue<'t>, &Section<'t>)> {
+        Some((self.given?.get_ref(), self.table.section?))
+    }
+
+    /// Replaces `{id}` in a text.
+    fn expanded<'s>(&self, text: &'s str) -> Result<Cow<'s, str>, Stop> {
+        let Some(id) = self.table.section.and_then(|section| section.id) else { return Ok(text.into()) };
+        let remedy = "write `{id}`, or a sum such as `{7100+id}`";
+        template::expand(text, id).map(Cow::Owned).map_err(|error| de::Error::custom(wrong(error, remedy)))
+    }
+
+    /// Returns the word that the value is.
+    fn word(&self, words: &'static [&'static str]) -> Result<&'static str, Stop> {
+        let Some((value, section)) = self.parts() else { return Ok(words[0]) };
+        let DeValue::String(text) = value else {
+            let remedy = Some(format!("write {}", one_of(words)));
+            return Err(Stop::Type { wanted: "text".to_owned(), remedy });
+        };
+        let text = self.expanded(text)?;
+        words.iter().copied().find(|word| *word == text).ok_or_else(|| {
+            let replaced = remedies::replaced(&section.key_path(self.key), &text);
+            de::Error::custom(replaced.unwrap_or_else(|| unknown_word(&text, words)))
+        })
+    }
+
+    /// Returns the section that the value is.
+    fn section(&self) -> Result<Option<Section<'t>>, Stop> {
+        let Some((value, above)) = self.parts() else { return Ok(None) };
+        let (entries, kind) = match value {
+            DeValue::Table(_) => (self.given.and_then(|given| given.get_ref().as_table()), None),
+            DeValue::String(_) if self.is_kinded == Some(true) => (None, self.given),
+            _ => return Err(Stop::not_a_table()),
+        };
+        let span = self.given.map_or(0..0, |given| given.span());
+        let mut section = Section::new(above.notes, &above.key_path(self.key), span, entries);
+        section.id = above.id;
+        section.kind = kind;
+        if self.is_kinded.is_some() {
+            section.apart = &["kind"];
+        }
+        Ok(Some(section))
+    }
+
+    /// Reads an enum from a table whose key `kind` names the variant.
+    fn visit_kind<'de, V: Visitor<'de>>(
+        self,
+        kinds: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Stop> {
+        let progress = self.table.progress;
+        let stand_in = Variant { word: kinds[0], content: Table { section: None, progress } };
+        let Some(section) = self.section()? else { return visitor.visit_enum(stand_in) };
+        let path = section.key_path("kind");
+        if progress.wrong.borrow().contains(&path) || progress.lacking.borrow().contains(&path) {
+            progress.lacking.borrow_mut().insert(path);
+            return visitor.visit_enum(stand_in);
+        }
+        let Some(given) = section.value("kind") else {
+            progress.lack(&section, "kind");
+            return Err(Stop::Noted);
+        };
+        section.keep_place("kind", given.span());
+        let content = Table { section: Some(&section), progress };
+        let kind = Value { table: content, key: "kind", given: Some(given), is_kinded: None };
+        match kind.word(kinds) {
+            Ok(word) => visitor.visit_enum(Variant { word, content }),
+            Err(stop) => {
+                progress.refuse(&section, "kind", given, stop);
+                Err(Stop::Noted)
+            }
+        }
+    }
+}
+
+/// A variant of an enum: its word, and the table with its content.
+struct Variant<'r, 't> {
+    word: &'static str,
+    content: Table<'r, 't>,
+}
+
+impl<'de, 'r, 't> EnumAccess<'de> for Variant<'r, 't> {
+    type Error = Stop;
+    type Variant = Table<'r, 't>;
+
+    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Table<'r, 't>), Stop> {
+        let word: StrDeserializer<'_, Stop> = self.word.into_deserializer();
+        Ok((seed.deserialize(word)?, self.content))
+    }
+}
+
+impl<'de> Deserializer<'de> for Value<'_, '_> {
+    type Error = Stop;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        let Some(given) = self.given else { return visitor.visit_unit() };
+        match given.get_ref() {
+            DeValue::String(text) => visitor.visit_str(&self.expanded(text)?),
+            DeValue::Integer(number) => match u64::from_str_radix(number.as_str(), number.radix()) {
+                Ok(number) => visitor.visit_u64(number),
+                Err(_) => visitor.visit_i64(-1),
+            },
+            DeValue::Float(number) => visitor.visit_f64(number.as_str().parse().unwrap_or(f64::NAN)),
+            DeValue::Boolean(flag) => visitor.visit_bool(*flag),
+            DeValue::Datetime(_) | DeValue::Array(_) | DeValue::Table(_) => {
+                Err(de::Error::invalid_type(Unexpected::Map, &visitor))
+            }
+        }
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        let Some(given) = self.given else { return visitor.visit_bool(false) };
+        let remedy = Some(format!("write {KEY} = true"));
+        let wrong = Stop::Type { wanted: "true or false".to_owned(), remedy };
+        given.get_ref().as_bool().map_or(Err(wrong), |flag| visitor.visit_bool(flag))
+    }
+
+    /// Reads a whole number; in an entry with ids, a text with `{id}` is accepted too.
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        match self.parts() {
+            Some((DeValue::String(text), section)) if section.id.is_some() => {
+                match self.expanded(text)?.parse() {
+                    Ok(number) => visitor.visit_u64(number),
+                    Err(_) => visitor.visit_i64(-1),
+                }
+            }
+            _ => self.deserialize_any(visitor),
+        }
+    }
+
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        let Some(given) = self.given else { return visitor.visit_str("") };
+        let text = given.get_ref().as_str().ok_or_else(|| Stop::wrong_type("text"))?;
+        visitor.visit_str(&self.expanded(text)?)
+    }
+
+    /// Reads a list of texts.
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        let items =
+            self.given.map_or(Some(&[][..]), |given| given.get_ref().as_array().map(|items| &items[..]));
+        let texts: Option<Vec<&str>> =
+            items.and_then(|items| items.iter().map(|item| item.get_ref().as_str()).collect());
+        let texts = texts.ok_or_else(|| Stop::wrong_type("a list of texts"))?;
+        visitor.visit_seq(SeqDeserializer::new(texts.into_iter()))
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        if self.given.is_some() { visitor.visit_some(self) } else { visitor.visit_none() }
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Stop> {
+        let is_kinded = match name {
+            KINDED => Some(true),
+            KINDED_TABLE => Some(false),
+            TEXT_OR_TABLE if !self.given.is_some_and(|given| given.get_ref().is_table()) => {
+                return visitor.visit_some(self);
+            }
+            _ => None,
+        };
+        visitor.visit_newtype_struct(Self { is_kinded, ..self })
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Stop> {
+        let section = self.section()?;
+        Table { section: section.as_ref(), progress: self.table.progress }.visit(fields, visitor)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Stop> {
+        if self.is_kinded.is_some() {
+            return self.visit_kind(variants, visitor);
+        }
+        let word: StrDeserializer<'_, Stop> = self.word(variants)?.into_deserializer();
+        visitor.visit_enum(word)
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+        visitor.visit_unit()
+    }
+
+    forward_to_deserialize_any! {
+        i8 i16 i32 i64 i128 u8 u16 u32 u128 f32 f64 char str bytes byte_buf unit unit_struct tuple tuple_struct
+        map identifier
+    }
+}

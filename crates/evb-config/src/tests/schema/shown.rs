@@ -1,0 +1,241 @@
+//! How the schema shows the forms of values.
+
+use std::{borrow::Cow, time::Duration};
+
+use evb_core::units::Bytes;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Serializer, ser};
+use serde_json::json;
+
+use crate::{
+    control::Viewers,
+    entries::IdList,
+    forms::{
+        Address, As, DataRate, EventRate, FilePath, Form, Host, Kinded, LocalAddress, Positive, Quantity,
+        TextOr, Whole, Word, Words, words,
+    },
+    input::Run,
+    name::Name,
+    network::CongestionControl,
+    shaping::Spin,
+    trigger::Group,
+};
+
+/// A form that the schema can show.
+trait Shown {
+    fn schema() -> Schema;
+}
+
+/// Returns the schema of texts that match a pattern.
+fn text(description: &str, example: &str, pattern: &str) -> Schema {
+    let pattern = format!("^({pattern})$");
+    json_schema!({ "type": "string", "description": description, "examples": [example], "pattern": pattern })
+}
+
+/// Returns the schema of a number with one of the units.
+fn quantity<F: Form>(description: &str, units: &str) -> Schema {
+    text(description, F::EXAMPLE, &format!("\\s*[0-9.+_-]+\\s*({units})\\s*"))
+}
+
+impl Shown for Quantity<Bytes> {
+    fn schema() -> Schema {
+        let description = "A size: a number with a unit, `B kB MB GB TB` (powers of 1000) or `KiB MiB GiB TiB` (powers of 1024).";
+        quantity::<Self>(description, "B|kB|KB|MB|GB|TB|KiB|MiB|GiB|TiB")
+    }
+}
+
+impl Shown for Quantity<Duration> {
+    fn schema() -> Schema {
+        quantity::<Self>("A time: a number with a unit, `ns us ms s min h d`.", "ns|us|µs|ms|s|min|h|d")
+    }
+}
+
+impl<T> Shown for Positive<T>
+where
+    Quantity<T>: Shown,
+{
+    fn schema() -> Schema {
+        Quantity::<T>::schema()
+    }
+}
+
+impl Shown for DataRate {
+    fn schema() -> Schema {
+        let description = "A data rate: a number with a unit, such as `Mbit/s` or `MB/s`.";
+        let units = "bit/s|kbit/s|Mbit/s|Gbit/s|Tbit/s|B/s|kB/s|MB/s|GB/s|KiB/s|MiB/s|GiB/s";
+        quantity::<Self>(description, units)
+    }
+}
+
+impl Shown for EventRate {
+    fn schema() -> Schema {
+        quantity::<Self>("A frequency: a number with a unit, `mHz Hz kHz MHz`.", "Hz|kHz|MHz|mHz")
+    }
+}
+
+impl Shown for Address {
+    fn schema() -> Schema {
+        let description =
+            "An address as `host:port`; a host is a name, an IPv4 address or an IPv6 address in brackets.";
+        text(description, Self::EXAMPLE, "(\\[[^\\[\\]]+\\]|[A-Za-z0-9._-]+):[0-9]+")
+    }
+}
+
+impl Shown for Host {
+    fn schema() -> Schema {
+        let description = "A host name, an IPv4 address or an IPv6 address, without a port.";
+        text(description, Self::EXAMPLE, "[A-Za-z0-9._-]+|.*:.*")
+    }
+}
+
+impl Shown for LocalAddress {
+    fn schema() -> Schema {
+        let description = "An IPv4 or IPv6 address, without a port.";
+        text(description, Self::EXAMPLE, "[0-9]{1,3}(\\.[0-9]{1,3}){3}|.*:.*")
+    }
+}
+
+impl Shown for Group {
+    fn schema() -> Schema {
+        let pattern = "([0-9]{1,3}(\\.[0-9]{1,3}){3}|\\[[^\\[\\]]+\\]):[0-9]+";
+        text("A multicast group as `address:port`.", Self::EXAMPLE, pattern)
+    }
+}
+
+impl Shown for FilePath {
+    fn schema() -> Schema {
+        json_schema!({ "type": "string", "minLength": 1 })
+    }
+}
+
+impl Shown for CongestionControl {
+    fn schema() -> Schema {
+        json_schema!({ "type": "string", "pattern": "^[A-Za-z0-9_-]{1,15}$" })
+    }
+}
+
+impl Shown for IdList {
+    fn schema() -> Schema {
+        json_schema!({ "type": "string", "examples": ["1-22", "1-4, 7"], "pattern": "^[-+0-9,\\s]+$" })
+    }
+}
+
+impl Shown for Name {
+    fn schema() -> Schema {
+        json_schema!({ "type": "string" })
+    }
+}
+
+impl Shown for Run {
+    fn schema() -> Schema {
+        json_schema!({ "type": "string" })
+    }
+}
+
+impl Shown for Viewers {
+    fn schema() -> Schema {
+        json_schema!({ "type": "string" })
+    }
+}
+
+impl<T: Words> Shown for Word<T> {
+    fn schema() -> Schema {
+        json_schema!({ "enum": words::<T>() })
+    }
+}
+
+impl<F: Form + Shown> JsonSchema for As<F> {
+    fn schema_name() -> Cow<'static, str> {
+        "text".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        F::schema()
+    }
+}
+
+impl<const LEAST: u64, const MOST: u64> JsonSchema for Whole<LEAST, MOST> {
+    fn schema_name() -> Cow<'static, str> {
+        "number".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let mut schema = json_schema!({ "type": "integer", "minimum": LEAST });
+        if MOST < u64::MAX {
+            schema.insert("maximum".to_owned(), MOST.into());
+        }
+        schema
+    }
+}
+
+impl JsonSchema for Spin {
+    fn schema_name() -> Cow<'static, str> {
+        "spin".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "enum": [true, false, "force"] })
+    }
+}
+
+impl<T: JsonSchema, const SHORT: bool> JsonSchema for Kinded<T, SHORT> {
+    fn schema_name() -> Cow<'static, str> {
+        "kinded".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = T::json_schema(generator);
+        let mut tables =
+            schema.remove("oneOf").and_then(|kinds| kinds.as_array().cloned()).unwrap_or_default();
+        let is_short = |table: &&serde_json::Value| table["required"] == json!(["kind"]);
+        let kinds: Vec<_> = tables
+            .iter()
+            .filter(is_short)
+            .map(|table| &table["properties"]["kind"]["const"])
+            .cloned()
+            .collect();
+        for table in &mut tables {
+            let description = table["description"].clone();
+            table["properties"]["kind"] =
+                json!({ "const": table["properties"]["kind"]["const"], "description": description });
+        }
+        if SHORT {
+            let description = "The kind as text, for kinds that need no other key.";
+            tables.insert(0, json!({ "description": description, "enum": kinds }));
+        }
+        json_schema!({ "anyOf": tables })
+    }
+}
+
+impl<F: Form + Shown, T: JsonSchema> JsonSchema for TextOr<F, T> {
+    fn schema_name() -> Cow<'static, str> {
+        "text or table".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [F::schema(), T::json_schema(generator)] })
+    }
+}
+
+/// schemars asks for defaults, which the descriptions have in words.
+fn no_default<S: Serializer>() -> Result<S::Ok, S::Error> {
+    Err(ser::Error::custom("defaults are described in words"))
+}
+
+impl<F: Form> As<F> {
+    pub(crate) fn serialize<T, S: Serializer>(_value: &T, _serializer: S) -> Result<S::Ok, S::Error> {
+        no_default::<S>()
+    }
+}
+
+impl<const LEAST: u64, const MOST: u64> Whole<LEAST, MOST> {
+    pub(crate) fn serialize<T, S: Serializer>(_value: &T, _serializer: S) -> Result<S::Ok, S::Error> {
+        no_default::<S>()
+    }
+}
+
+impl<T, const SHORT: bool> Kinded<T, SHORT> {
+    pub(crate) fn serialize<V, S: Serializer>(_value: &V, _serializer: S) -> Result<S::Ok, S::Error> {
+        no_default::<S>()
+    }
+}
