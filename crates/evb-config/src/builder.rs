@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::{
     endpoint::Endpoint,
-    forms::{Address, As, DataRate, FilePath, Kinded, Positive, Quantity, Whole, seconds},
+    forms::{Address, As, DataRate, FilePath, Positive, Quantity, Whole, seconds},
     name::Name,
     section::Section,
 };
@@ -35,12 +35,11 @@ pub struct BuilderEntry {
     #[serde(with = "As::<Address>")]
     pub listen: Endpoint,
     /// The destination of the builder's events; see the table of sinks in this section.
-    #[serde(with = "Kinded::<SinkEntry>")]
     pub sink: SinkEntry,
     /// The rule by which events go to the sink; see the table of filters in this section.
     ///
     /// Default: accept all
-    #[serde(default, with = "Kinded::<FilterEntry>")]
+    #[serde(default)]
     pub filter: FilterEntry,
     /// The name of the builder's switch port, if builders with different addresses share a port.
     /// Builders with the same port divide its `budget`.
@@ -106,7 +105,7 @@ impl BuilderEntry {
 /// The destination of built events.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(tag = "kind"))]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename = "kind", rename_all = "kebab-case")]
 pub enum SinkEntry {
     /// A sink that writes event files.
     File {
@@ -144,7 +143,7 @@ pub enum Fsync {
 /// The rule by which a filter selects the events for the sink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(tag = "kind"))]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename = "kind", rename_all = "kebab-case")]
 pub enum FilterEntry {
     /// A filter that keeps every event.
     #[default]

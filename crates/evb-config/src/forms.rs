@@ -8,7 +8,7 @@ use evb_core::{
     units::{Bytes, Frequency, Rate, UnitError, parse_duration},
 };
 use serde::{
-    Deserialize, Deserializer,
+    Deserializer,
     de::{self, Unexpected, Visitor},
 };
 
@@ -385,64 +385,6 @@ impl Number for RunNumber {
 impl<T: Number> Number for Option<T> {
     fn of(number: u64) -> Self {
         Some(T::of(number))
-    }
-}
-
-/// An enum whose variant the key `kind` of a table names. If `SHORT`, the kind may stand as text in
-/// place of the table: `sink = "null"` means `sink = { kind = "null" }`.
-pub(super) struct Kinded<T, const SHORT: bool = true>(PhantomData<T>);
-
-// Names by which types tell the deserializer what they are.
-pub(super) const KINDED: &str = "kinded";
-pub(super) const KINDED_TABLE: &str = "kinded table";
-pub(super) const TEXT_OR_TABLE: &str = "text or table";
-
-impl<'de, T: Deserialize<'de>, const SHORT: bool> Kinded<T, SHORT> {
-    pub(super) fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-        let name = if SHORT { KINDED } else { KINDED_TABLE };
-        deserializer.deserialize_newtype_struct(name, Self(PhantomData))
-    }
-}
-
-impl<'de, T: Deserialize<'de>, const SHORT: bool> Visitor<'de> for Kinded<T, SHORT> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a table")
-    }
-
-    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        T::deserialize(deserializer)
-    }
-}
-
-/// Text of a form, or a table.
-pub(super) enum TextOr<F: Form, T> {
-    Text(F::Value),
-    Table(T),
-}
-
-impl<'de, F: Form, T: Deserialize<'de>> Deserialize<'de> for TextOr<F, T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_newtype_struct(TEXT_OR_TABLE, TextOrVisitor(PhantomData))
-    }
-}
-
-struct TextOrVisitor<F, T>(PhantomData<(F, T)>);
-
-impl<'de, F: Form, T: Deserialize<'de>> Visitor<'de> for TextOrVisitor<F, T> {
-    type Value = TextOr<F, T>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("text or a table")
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        As::<F>::deserialize(deserializer).map(TextOr::Text)
-    }
-
-    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        T::deserialize(deserializer).map(TextOr::Table)
     }
 }
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::{
     endpoint::Endpoint,
-    forms::{Address, As, FilePath, Form, Host, Positive, Quantity, TextOr, Whole, Word, Words, one, wrong},
+    forms::{Address, As, FilePath, Form, Host, Positive, Quantity, Whole, Word, Words, one, wrong},
     section::Section,
     trigger::{Group, MulticastGroup},
 };
@@ -151,13 +151,13 @@ impl Input {
 /// The input as the configuration gives it.
 #[derive(Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(tag = "kind"))]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename = "kind of table", rename_all = "kebab-case")]
 pub(super) enum Given {
     /// Fragments that the source generates.
     #[cfg_attr(test, schemars(extend("dependencies" = { "trigger_group": on_multicast(), "interface": on_multicast() })))]
     Generator {
         /// The size of the fragments, or a distribution of sizes.
-        size: TextOr<Quantity<Bytes>, Distribution>,
+        size: GivenSize,
         /// The bytes of the generated payload that builders check: the first bytes, or every byte.
         ///
         /// Default: `"stamp"`
@@ -249,7 +249,15 @@ fn on_multicast() -> serde_json::Value {
     serde_json::json!({ "properties": { "on": { "const": "multicast" } }, "required": ["on"] })
 }
 
-/// A distribution of sizes.
+/// The sizes of fragments: a size, or a table with a distribution.
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(untagged))]
+#[serde(rename = "text or table")]
+pub(super) enum GivenSize {
+    Fixed(#[serde(with = "As::<Quantity<Bytes>>")] Bytes),
+    Distributed(Distribution),
+}
+
 #[derive(Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct Distribution {
@@ -316,11 +324,14 @@ impl Form for Run {
     }
 }
 
-impl From<Distribution> for FragmentSize {
-    fn from(Distribution { mean, sigma, distribution }: Distribution) -> Self {
-        match distribution {
-            Shape::Gaussian => Self::Gaussian { mean, sigma },
-            Shape::LogNormal => Self::LogNormal { mean, sigma },
+impl From<GivenSize> for FragmentSize {
+    fn from(size: GivenSize) -> Self {
+        match size {
+            GivenSize::Fixed(size) => Self::Fixed(size),
+            GivenSize::Distributed(Distribution { mean, sigma, distribution }) => match distribution {
+                Shape::Gaussian => Self::Gaussian { mean, sigma },
+                Shape::LogNormal => Self::LogNormal { mean, sigma },
+            },
         }
     }
 }
@@ -344,11 +355,7 @@ impl Given {
         match self {
             Self::Generator { size, check, on, trigger_group, interface } => {
                 let on = made_on(source, on, (trigger_group, interface), shared)?;
-                let size = match size {
-                    TextOr::Text(size) => FragmentSize::Fixed(size),
-                    TextOr::Table(distribution) => distribution.into(),
-                };
-                Some(Input::Generator { size, check, on })
+                Some(Input::Generator { size: size.into(), check, on })
             }
             Self::Replay { path, format, module, run, on, trigger_group, interface } => {
                 let on = made_on(source, on, (trigger_group, interface), shared)?;

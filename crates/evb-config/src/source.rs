@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::{
     endpoint::is_unspecified,
-    forms::{As, DataRate, Host, Kinded, LocalAddress, Positive, Whole},
+    forms::{As, DataRate, Host, LocalAddress, Positive, Whole},
     input::{self, FragmentSize, Input},
     name::Name,
     section::Section,
@@ -93,7 +93,6 @@ pub(super) struct Given {
     #[serde(default, with = "As::<DataRate>")]
     link_rate: Option<Rate>,
     /// The [input](#input) from which the source gets its fragments.
-    #[serde(with = "Kinded::<input::Given, false>")]
     input: input::Given,
     /// The largest payload of a fragment. The input refuses larger fragments. Each builder reserves
     /// slots × Σ `max_fragment`.

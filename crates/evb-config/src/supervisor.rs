@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{
     endpoint::Endpoint,
-    forms::{Address, As, Kinded, Positive, Quantity, Whole, Word, Words, one, seconds},
+    forms::{Address, As, Positive, Quantity, Whole, Word, Words, one, seconds},
     section::Section,
     trigger::TriggerConfig,
 };
@@ -24,7 +24,6 @@ pub struct SupervisorConfig {
     #[serde(with = "As::<Address>")]
     pub listen: Endpoint,
     /// The kind of [trigger](#trigger).
-    #[serde(with = "Kinded::<TriggerConfig>")]
     pub trigger: TriggerConfig,
     /// The number of events that a builder builds at the same time, 1 to 65535. More slots hide
     /// latency, and small events need many slots; each slot costs memory for the largest event.

@@ -14,7 +14,7 @@ use super::{
 /// The origin of the triggers.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(tag = "kind"))]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename = "kind", rename_all = "kebab-case")]
 pub enum TriggerConfig {
     /// Triggers at equal intervals.
     Periodic {

@@ -19,7 +19,7 @@ use toml::{Spanned, de::DeValue};
 
 use super::{Section, describe};
 use crate::{
-    forms::{BREAK, KEY, KINDED, KINDED_TABLE, TEXT_OR_TABLE, one_of, unknown_word, wrong},
+    forms::{BREAK, KEY, one_of, unknown_word, wrong},
     remedies, template,
 };
 
@@ -80,11 +80,11 @@ impl Progress {
     }
 
     /// Notes the reason why serde could not read a value.
-    fn refuse(&self, section: &Section<'_>, key: &str, value: &Spanned<DeValue<'_>>, stop: Stop) {
+    fn refuse(&self, section: &Section<'_>, key: &str, value: &Spanned<DeValue<'_>>, stop: Stop) -> Stop {
         let path = section.key_path(key);
         let (reason, remedy) = match stop {
             // These are noted where they occur, in the table that has the key.
-            Stop::Noted | Stop::Missing(_) => return,
+            Stop::Noted | Stop::Missing(_) => return stop,
             Stop::Wrong { reason, remedy } => (reason, remedy),
             Stop::Type { wanted, remedy } => {
                 let example = || remedies::example(&path).unwrap_or(wanted.as_str()).to_owned();
@@ -94,6 +94,7 @@ impl Progress {
         };
         section.notes.error(&path, value.span(), reason.replace(KEY, key), remedy.replace(KEY, key));
         self.wrong.borrow_mut().insert(path);
+        Stop::Noted
     }
 
     /// Notes that a required key has no good value.
@@ -124,13 +125,12 @@ enum Stop {
 }
 
 impl Stop {
-    fn wrong_type(wanted: &str) -> Self {
-        Self::Type { wanted: wanted.to_owned(), remedy: None }
+    fn wrong_type(wanted: &str, remedy: String) -> Self {
+        Self::Type { wanted: wanted.to_owned(), remedy: Some(remedy) }
     }
 
-    fn not_a_table() -> Self {
-        let remedy = Some(format!("write {KEY} = {{ … }} or a section"));
-        Self::Type { wanted: "a table".to_owned(), remedy }
+    fn wrong_text(wanted: &str) -> Self {
+        Self::Type { wanted: wanted.to_owned(), remedy: None }
     }
 }
 
@@ -210,31 +210,6 @@ impl<'de> Deserializer<'de> for Table<'_, '_> {
     }
 }
 
-/// The content of a variant is the table whose `kind` names the variant.
-impl<'de> VariantAccess<'de> for Table<'_, '_> {
-    type Error = Stop;
-
-    fn unit_variant(self) -> Result<(), Stop> {
-        self.visit(&[], de::IgnoredAny).map(drop)
-    }
-
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Stop> {
-        seed.deserialize(self)
-    }
-
-    fn tuple_variant<V: Visitor<'de>>(self, _len: usize, visitor: V) -> Result<V::Value, Stop> {
-        self.visit(&[], visitor)
-    }
-
-    fn struct_variant<V: Visitor<'de>>(
-        self,
-        fields: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Stop> {
-        self.visit(fields, visitor)
-    }
-}
-
 /// The keys of a struct that have a value, or need a stand-in.
 struct Keys<'r, 't> {
     table: Table<'r, 't>,
@@ -253,7 +228,7 @@ impl<'de> MapAccess<'de> for Keys<'_, '_> {
             let given = section.filter(|_| !is_stand_in).and_then(|section| section.value(key));
             let is_good = given.is_some() && !progress.wrong.borrow().contains(&path);
             if is_good || is_stand_in {
-                self.value = Some(Value { table: self.table, key, given, is_kinded: None });
+                self.value = Some(Value { table: self.table, key, given, of: "" });
                 let key: StrDeserializer<'_, Stop> = key.into_deserializer();
                 return seed.deserialize(key).map(Some);
             }
@@ -267,12 +242,18 @@ impl<'de> MapAccess<'de> for Keys<'_, '_> {
         let result = seed.deserialize(value);
         let Some((section, given)) = self.table.section.zip(given) else { return result };
         section.keep_place(key, given.span());
-        result.map_err(|stop| {
-            self.table.progress.refuse(section, key, given, stop);
-            Stop::Noted
-        })
+        result.map_err(|stop| self.table.progress.refuse(section, key, given, stop))
     }
 }
+
+// Names by which enums tell how a value chooses the variant; otherwise the value is a word.
+
+/// The key `kind` of a table, or a text in place of a table that has only this key.
+const BY_KIND: &str = "kind";
+/// The key `kind` of a table.
+const BY_KIND_OF_TABLE: &str = "kind of table";
+/// The type of the value, for an enum with these two variants.
+const BY_TYPE: &str = "text or table";
 
 /// The value of a key; a stand-in is wanted if none is given.
 #[derive(Clone, Copy)]
@@ -280,14 +261,14 @@ struct Value<'r, 't> {
     table: Table<'r, 't>,
     key: &'static str,
     given: Option<&'t Spanned<DeValue<'t>>>,
-    /// `Some`: a table of which `kind` names the variant; true: or the kind as text.
-    is_kinded: Option<bool>,
+    /// The name of the enum that has the value's struct as content of a variant.
+    of: &'static str,
 }
 
 impl<'t> Value<'_, 't> {
     /// Returns the given value, and the section that has it.
-    fn parts(&self) -> Option<(&DeValue<'t>, &Section<'t>)> {
-        Some((self.given?.get_ref(), self.table.section?))
+    fn parts(&self) -> Option<(&'t Spanned<DeValue<'t>>, &Section<'t>)> {
+        Some((self.given?, self.table.section?))
     }
 
     /// Replaces `{id}` in a text.
@@ -300,9 +281,8 @@ impl<'t> Value<'_, 't> {
     /// Returns the word that the value is.
     fn word(&self, words: &'static [&'static str]) -> Result<&'static str, Stop> {
         let Some((value, section)) = self.parts() else { return Ok(words[0]) };
-        let DeValue::String(text) = value else {
-            let remedy = Some(format!("write {}", one_of(words)));
-            return Err(Stop::Type { wanted: "text".to_owned(), remedy });
+        let Some(text) = value.get_ref().as_str() else {
+            return Err(Stop::wrong_type("text", format!("write {}", one_of(words))));
         };
         let text = self.expanded(text)?;
         words.iter().copied().find(|word| *word == text).ok_or_else(|| {
@@ -314,65 +294,77 @@ impl<'t> Value<'_, 't> {
     /// Returns the section that the value is.
     fn section(&self) -> Result<Option<Section<'t>>, Stop> {
         let Some((value, above)) = self.parts() else { return Ok(None) };
-        let (entries, kind) = match value {
-            DeValue::Table(_) => (self.given.and_then(|given| given.get_ref().as_table()), None),
-            DeValue::String(_) if self.is_kinded == Some(true) => (None, self.given),
-            _ => return Err(Stop::not_a_table()),
-        };
-        let span = self.given.map_or(0..0, |given| given.span());
-        let mut section = Section::new(above.notes, &above.key_path(self.key), span, entries);
+        let entries = value.get_ref().as_table();
+        let kind = Some(value).filter(|value| self.of == BY_KIND && value.get_ref().is_str());
+        if entries.is_none() && kind.is_none() {
+            return Err(Stop::wrong_type("a table", format!("write {KEY} = {{ … }} or a section")));
+        }
+        let mut section = Section::new(above.notes, &above.key_path(self.key), value.span(), entries);
         section.id = above.id;
         section.kind = kind;
-        if self.is_kinded.is_some() {
+        if [BY_KIND, BY_KIND_OF_TABLE].contains(&self.of) {
             section.apart = &["kind"];
         }
         Ok(Some(section))
     }
 
-    /// Reads an enum from a table whose key `kind` names the variant.
-    fn visit_kind<'de, V: Visitor<'de>>(
-        self,
-        kinds: &'static [&'static str],
-        visitor: V,
-    ) -> Result<V::Value, Stop> {
+    /// Returns the kind of a table; `None` if there is no good one, and a stand-in is wanted.
+    fn kind(&self, kinds: &'static [&'static str]) -> Result<Option<&'static str>, Stop> {
         let progress = self.table.progress;
-        let stand_in = Variant { word: kinds[0], content: Table { section: None, progress } };
-        let Some(section) = self.section()? else { return visitor.visit_enum(stand_in) };
+        let Some(section) = self.section()? else { return Ok(None) };
         let path = section.key_path("kind");
         if progress.wrong.borrow().contains(&path) || progress.lacking.borrow().contains(&path) {
             progress.lacking.borrow_mut().insert(path);
-            return visitor.visit_enum(stand_in);
+            return Ok(None);
         }
         let Some(given) = section.value("kind") else {
             progress.lack(&section, "kind");
             return Err(Stop::Noted);
         };
         section.keep_place("kind", given.span());
-        let content = Table { section: Some(&section), progress };
-        let kind = Value { table: content, key: "kind", given: Some(given), is_kinded: None };
-        match kind.word(kinds) {
-            Ok(word) => visitor.visit_enum(Variant { word, content }),
-            Err(stop) => {
-                progress.refuse(&section, "kind", given, stop);
-                Err(Stop::Noted)
-            }
-        }
+        let table = Table { section: Some(&section), progress };
+        let kind = Value { table, key: "kind", given: Some(given), of: "" }.word(kinds);
+        kind.map(Some).map_err(|stop| progress.refuse(&section, "kind", given, stop))
     }
 }
 
-/// A variant of an enum: its word, and the table with its content.
+/// A variant of an enum: its word, and the value with its content.
 struct Variant<'r, 't> {
     word: &'static str,
-    content: Table<'r, 't>,
+    content: Value<'r, 't>,
 }
 
 impl<'de, 'r, 't> EnumAccess<'de> for Variant<'r, 't> {
     type Error = Stop;
-    type Variant = Table<'r, 't>;
+    type Variant = Value<'r, 't>;
 
-    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Table<'r, 't>), Stop> {
+    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Value<'r, 't>), Stop> {
         let word: StrDeserializer<'_, Stop> = self.word.into_deserializer();
         Ok((seed.deserialize(word)?, self.content))
+    }
+}
+
+impl<'de> VariantAccess<'de> for Value<'_, '_> {
+    type Error = Stop;
+
+    fn unit_variant(self) -> Result<(), Stop> {
+        self.deserialize_struct("", &[], de::IgnoredAny).map(drop)
+    }
+
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Stop> {
+        seed.deserialize(self)
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, _len: usize, visitor: V) -> Result<V::Value, Stop> {
+        self.deserialize_any(visitor)
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Stop> {
+        self.deserialize_struct("", fields, visitor)
     }
 }
 
@@ -397,27 +389,25 @@ impl<'de> Deserializer<'de> for Value<'_, '_> {
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
         let Some(given) = self.given else { return visitor.visit_bool(false) };
-        let remedy = Some(format!("write {KEY} = true"));
-        let wrong = Stop::Type { wanted: "true or false".to_owned(), remedy };
-        given.get_ref().as_bool().map_or(Err(wrong), |flag| visitor.visit_bool(flag))
+        let wrong = || Stop::wrong_type("true or false", format!("write {KEY} = true"));
+        visitor.visit_bool(given.get_ref().as_bool().ok_or_else(wrong)?)
     }
 
     /// Reads a whole number; in an entry with ids, a text with `{id}` is accepted too.
     fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
-        match self.parts() {
-            Some((DeValue::String(text), section)) if section.id.is_some() => {
-                match self.expanded(text)?.parse() {
-                    Ok(number) => visitor.visit_u64(number),
-                    Err(_) => visitor.visit_i64(-1),
-                }
-            }
-            _ => self.deserialize_any(visitor),
+        let text = self.parts().filter(|(_, section)| section.id.is_some());
+        match text.and_then(|(value, _)| value.get_ref().as_str()) {
+            Some(text) => match self.expanded(text)?.parse() {
+                Ok(number) => visitor.visit_u64(number),
+                Err(_) => visitor.visit_i64(-1),
+            },
+            None => self.deserialize_any(visitor),
         }
     }
 
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
         let Some(given) = self.given else { return visitor.visit_str("") };
-        let text = given.get_ref().as_str().ok_or_else(|| Stop::wrong_type("text"))?;
+        let text = given.get_ref().as_str().ok_or_else(|| Stop::wrong_text("text"))?;
         visitor.visit_str(&self.expanded(text)?)
     }
 
@@ -427,28 +417,12 @@ impl<'de> Deserializer<'de> for Value<'_, '_> {
             self.given.map_or(Some(&[][..]), |given| given.get_ref().as_array().map(|items| &items[..]));
         let texts: Option<Vec<&str>> =
             items.and_then(|items| items.iter().map(|item| item.get_ref().as_str()).collect());
-        let texts = texts.ok_or_else(|| Stop::wrong_type("a list of texts"))?;
+        let texts = texts.ok_or_else(|| Stop::wrong_text("a list of texts"))?;
         visitor.visit_seq(SeqDeserializer::new(texts.into_iter()))
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
         if self.given.is_some() { visitor.visit_some(self) } else { visitor.visit_none() }
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        name: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, Stop> {
-        let is_kinded = match name {
-            KINDED => Some(true),
-            KINDED_TABLE => Some(false),
-            TEXT_OR_TABLE if !self.given.is_some_and(|given| given.get_ref().is_table()) => {
-                return visitor.visit_some(self);
-            }
-            _ => None,
-        };
-        visitor.visit_newtype_struct(Self { is_kinded, ..self })
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -463,23 +437,31 @@ impl<'de> Deserializer<'de> for Value<'_, '_> {
 
     fn deserialize_enum<V: Visitor<'de>>(
         self,
-        _name: &'static str,
+        name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Stop> {
-        if self.is_kinded.is_some() {
-            return self.visit_kind(variants, visitor);
+        let content = Value { of: name, ..self };
+        match name {
+            BY_KIND | BY_KIND_OF_TABLE => match content.kind(variants)? {
+                Some(word) => visitor.visit_enum(Variant { word, content }),
+                None => {
+                    visitor.visit_enum(Variant { word: variants[0], content: Value { given: None, ..self } })
+                }
+            },
+            BY_TYPE => {
+                let is_table = self.given.is_some_and(|given| given.get_ref().is_table());
+                visitor.visit_enum(Variant { word: variants[usize::from(is_table)], content })
+            }
+            _ => {
+                let word: StrDeserializer<'_, Stop> = self.word(variants)?.into_deserializer();
+                visitor.visit_enum(word)
+            }
         }
-        let word: StrDeserializer<'_, Stop> = self.word(variants)?.into_deserializer();
-        visitor.visit_enum(word)
-    }
-
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
-        visitor.visit_unit()
     }
 
     forward_to_deserialize_any! {
-        i8 i16 i32 i64 i128 u8 u16 u32 u128 f32 f64 char str bytes byte_buf unit unit_struct tuple tuple_struct
-        map identifier
+        i8 i16 i32 i64 i128 u8 u16 u32 u128 f32 f64 char str bytes byte_buf unit unit_struct newtype_struct
+        tuple tuple_struct map identifier ignored_any
     }
 }

@@ -125,9 +125,30 @@ fn finish(keys: &mut Map<String, Value>) {
             });
         }
     }
+    if keys.get("oneOf").is_some_and(|kinds| kinds[0].pointer("/properties/kind/const").is_some()) {
+        accept_short_kinds(keys);
+    }
     if keys.get("properties").is_some_and(Value::is_object) && keys.get("type") == Some(&json!("object")) {
         keys.insert("additionalProperties".to_owned(), false.into());
     }
+}
+
+/// Accepts the kinds that need no other key as text, in place of a table.
+fn accept_short_kinds(keys: &mut Map<String, Value>) {
+    let Some(Value::Array(mut tables)) = keys.remove("oneOf") else { return };
+    for table in &mut tables {
+        let kind = table["properties"]["kind"]["const"].take();
+        table["properties"]["kind"] = json!({ "const": kind, "description": table["description"] });
+    }
+    let is_short = |table: &&Value| table["required"] == json!(["kind"]);
+    let kinds: Vec<&Value> =
+        tables.iter().filter(is_short).map(|table| &table["properties"]["kind"]["const"]).collect();
+    if !kinds.is_empty() {
+        let description = "The kind as text, for kinds that need no other key.";
+        let short = json!({ "description": description, "enum": kinds });
+        tables.insert(0, short);
+    }
+    keys.insert("anyOf".to_owned(), tables.into());
 }
 
 /// Accepts `{id}` in a value of an entry.

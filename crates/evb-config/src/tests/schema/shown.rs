@@ -5,14 +5,13 @@ use std::{borrow::Cow, time::Duration};
 use evb_core::units::Bytes;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serializer, ser};
-use serde_json::json;
 
 use crate::{
     control::Viewers,
     entries::IdList,
     forms::{
-        Address, As, DataRate, EventRate, FilePath, Form, Host, Kinded, LocalAddress, Positive, Quantity,
-        TextOr, Whole, Word, Words, words,
+        Address, As, DataRate, EventRate, FilePath, Form, Host, LocalAddress, Positive, Quantity, Whole,
+        Word, Words, words,
     },
     input::Run,
     name::Name,
@@ -178,45 +177,6 @@ impl JsonSchema for Spin {
     }
 }
 
-impl<T: JsonSchema, const SHORT: bool> JsonSchema for Kinded<T, SHORT> {
-    fn schema_name() -> Cow<'static, str> {
-        "kinded".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let mut schema = T::json_schema(generator);
-        let mut tables =
-            schema.remove("oneOf").and_then(|kinds| kinds.as_array().cloned()).unwrap_or_default();
-        let is_short = |table: &&serde_json::Value| table["required"] == json!(["kind"]);
-        let kinds: Vec<_> = tables
-            .iter()
-            .filter(is_short)
-            .map(|table| &table["properties"]["kind"]["const"])
-            .cloned()
-            .collect();
-        for table in &mut tables {
-            let description = table["description"].clone();
-            table["properties"]["kind"] =
-                json!({ "const": table["properties"]["kind"]["const"], "description": description });
-        }
-        if SHORT {
-            let description = "The kind as text, for kinds that need no other key.";
-            tables.insert(0, json!({ "description": description, "enum": kinds }));
-        }
-        json_schema!({ "anyOf": tables })
-    }
-}
-
-impl<F: Form + Shown, T: JsonSchema> JsonSchema for TextOr<F, T> {
-    fn schema_name() -> Cow<'static, str> {
-        "text or table".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "anyOf": [F::schema(), T::json_schema(generator)] })
-    }
-}
-
 /// schemars asks for defaults, which the descriptions have in words.
 fn no_default<S: Serializer>() -> Result<S::Ok, S::Error> {
     Err(ser::Error::custom("defaults are described in words"))
@@ -230,12 +190,6 @@ impl<F: Form> As<F> {
 
 impl<const LEAST: u64, const MOST: u64> Whole<LEAST, MOST> {
     pub(crate) fn serialize<T, S: Serializer>(_value: &T, _serializer: S) -> Result<S::Ok, S::Error> {
-        no_default::<S>()
-    }
-}
-
-impl<T, const SHORT: bool> Kinded<T, SHORT> {
-    pub(crate) fn serialize<V, S: Serializer>(_value: &V, _serializer: S) -> Result<S::Ok, S::Error> {
         no_default::<S>()
     }
 }
