@@ -1,6 +1,9 @@
 //! Quantities that may be unknown, and tables, in a form for people.
 
-use evb_core::{units::Rate, words};
+use evb_core::{
+    units::{Bytes, Rate},
+    words::{self, size},
+};
 
 /// Returns a rate of the configuration as given, or a question mark if it is unknown.
 pub(super) fn configured(rate: Option<Rate>) -> String {
@@ -14,6 +17,21 @@ pub(super) fn rate(rate: Option<Rate>) -> String {
 
 pub(super) fn percent(part: Option<f64>) -> String {
     part.map_or_else(|| "?".to_owned(), |part| format!("{:.1} %", part * 100.0))
+}
+
+/// Formats a number of bytes with its part of a buffer, if the size of the buffer is known.
+pub(super) fn of_buffer(bytes: Bytes, buffer: Option<Bytes>) -> String {
+    let part = |buffer: Bytes| bytes.count() as f64 / buffer.count().max(1) as f64 * 100.0;
+    buffer.map_or_else(|| size(bytes), |buffer| format!("{} ({:.0} %)", size(bytes), part(buffer)))
+}
+
+/// Joins names that share a row: the first and the last.
+pub(super) fn first_to_last(names: &[&str]) -> String {
+    match names {
+        [one] => (*one).to_owned(),
+        [first, .., last] => format!("{first} … {last}"),
+        [] => String::new(),
+    }
 }
 
 pub(super) fn significant(value: f64) -> String {

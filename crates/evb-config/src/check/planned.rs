@@ -4,7 +4,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use evb_core::{units::Bytes, words::size};
 
-use super::letters::{percent, significant, table};
+use super::letters::{first_to_last, of_buffer, percent, significant, table};
 use crate::{
     Config, ShapingMode,
     admission::{GrantPaths, PathOrigin, Planning, PortPlanning},
@@ -38,13 +38,7 @@ fn bear(config: &Config, group: &[&PortPlanning]) -> Vec<String> {
     let port = group[0];
     let buffer = config.network.port_buffer;
     let unknown = || "?".to_owned();
-    let of_buffer = |bytes: Option<Bytes>| match (bytes, buffer) {
-        (Some(bytes), Some(buffer)) => {
-            format!("{} ({:.0} %)", size(bytes), bytes.count() as f64 / buffer.count().max(1) as f64 * 100.0)
-        }
-        (Some(bytes), None) => size(bytes),
-        (None, _) => unknown(),
-    };
+    let of_buffer = |bytes: Option<Bytes>| bytes.map_or_else(unknown, |bytes| of_buffer(bytes, buffer));
     let window = match (buffer, port.largest_window) {
         (None, _) => unknown(),
         (Some(_), None) => "not even a packet".to_owned(),
@@ -217,11 +211,7 @@ fn alike(ports: &[PortPlanning]) -> Vec<Vec<&PortPlanning>> {
 }
 
 fn names(group: &[&PortPlanning]) -> String {
-    match group {
-        [one] => one.name.clone(),
-        [first, .., last] => format!("{} … {}", first.name, last.name),
-        [] => String::new(),
-    }
+    first_to_last(&group.iter().map(|port| port.name.as_str()).collect::<Vec<_>>())
 }
 
 /// Formats a time with three digits and a unit.

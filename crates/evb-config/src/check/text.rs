@@ -11,7 +11,7 @@ use evb_core::{
 };
 
 use super::{
-    letters::{percent, rate, significant, table},
+    letters::{first_to_last, of_buffer, percent, rate, significant, table},
     planned::planned,
     tree::tree,
 };
@@ -156,20 +156,21 @@ fn port_head(config: &Config) -> [&'static str; 7] {
 
 /// Returns the table rows of the ports; ports with equal sums share a row.
 fn ports(config: &Config, sums: &Sums) -> Vec<Vec<String>> {
+    let buffer = config.network.port_buffer;
     let cells = |port: &PortSum| {
         let (bound, parts) = match config.shaping.mode {
             ShapingMode::Credit => {
                 let drain = port.drain.map_or(String::new(), |drain| format!(", {drain:.0?}"));
-                (of_buffer(config, port.budget), format!("{}{drain}", port.chunks))
+                (of_buffer(port.budget, buffer), format!("{}{drain}", port.chunks))
             }
-            ShapingMode::Window => (of_buffer(config, port.windows), "-".into()),
-            ShapingMode::TokenBucket => (of_buffer(config, port.bursts), "-".into()),
+            ShapingMode::Window => (of_buffer(port.windows, buffer), "-".into()),
+            ShapingMode::TokenBucket => (of_buffer(port.bursts, buffer), "-".into()),
             ShapingMode::None => ("-".into(), "-".into()),
         };
         vec![
             rate(port.load),
             percent(port.utilisation),
-            sums.event.burst.map_or_else(|| "?".into(), |burst| of_buffer(config, burst)),
+            sums.event.burst.map_or_else(|| "?".into(), |burst| of_buffer(burst, buffer)),
             bound,
             parts,
         ]
@@ -199,13 +200,8 @@ fn alike<'s>(links: impl Iterator<Item = (&'s str, Vec<u16>, Vec<String>)>) -> V
         }
     }
     let row = |(names, mut ids, cells): (Vec<&str>, Vec<u16>, Vec<String>)| {
-        let name = match names.as_slice() {
-            [one] => (*one).to_owned(),
-            [first, .., last] => format!("{first} … {last}"),
-            [] => String::new(),
-        };
         ids.sort_unstable();
-        [name, ranges(ids.into_iter())].into_iter().chain(cells).collect()
+        [first_to_last(&names), ranges(ids.into_iter())].into_iter().chain(cells).collect()
     };
     rows.into_iter().map(row).collect()
 }
@@ -231,16 +227,6 @@ fn descriptors(sums: &Sums) -> String {
     let limit = sums.descriptors.first().and_then(|sum| sum.limit);
     let limit = limit.map_or_else(String::new, |limit| format!("; a process of this host may open {limit}"));
     format!("\nFile descriptors: {}{more}{limit}\n", listed.join(", "))
-}
-
-/// Formats a number of bytes with its part of the port's buffer.
-fn of_buffer(config: &Config, bytes: Bytes) -> String {
-    match config.network.port_buffer {
-        Some(buffer) => {
-            format!("{} ({:.0} %)", size(bytes), bytes.count() as f64 / buffer.count() as f64 * 100.0)
-        }
-        None => size(bytes),
-    }
 }
 
 /// Returns the table rows of the sources' links; links with equal loads share a row.

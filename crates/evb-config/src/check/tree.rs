@@ -3,9 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use evb_core::{units::Bytes, words::size};
+use evb_core::units::Bytes;
 
-use super::letters::{configured, percent, rate, table};
+use super::letters::{configured, of_buffer, percent, rate, table};
 use crate::{
     Config,
     admission::{NodeSum, PortSum, Sums, UplinkSum, narrowest},
@@ -227,11 +227,5 @@ fn load(load: Option<evb_core::units::Rate>, part: Option<f64>) -> String {
 }
 
 fn part_of(held: Option<Bytes>, buffer: Option<Bytes>) -> String {
-    match (held, buffer) {
-        (None, _) => "-".to_owned(),
-        (Some(held), None) => size(held),
-        (Some(held), Some(buffer)) => {
-            format!("{} ({:.0} %)", size(held), held.count() as f64 / buffer.count().max(1) as f64 * 100.0)
-        }
-    }
+    held.map_or_else(|| "-".to_owned(), |held| of_buffer(held, buffer))
 }
