@@ -39,6 +39,10 @@ impl Form for IdList {
         let remedy = "write for example ids = \"1-22\" or ids = \"1-4, 7\"";
         parse_ids(text).map_err(|error| wrong(error, remedy))
     }
+
+    fn hint() -> String {
+        "ids = \"1-22\"".to_owned()
+    }
 }
 
 /// Reads every entry under `key`, with at most `most` ids together; an entry with several ids is

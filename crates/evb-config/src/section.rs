@@ -147,18 +147,23 @@ impl<'t> Section<'t> {
         keys.entry(path).or_insert(span);
     }
 
-    /// Notes that the value at `key` is wrong. If the section has no such value, the problem has
-    /// the position of the section.
-    pub(super) fn refuse(&self, key: &str, reason: impl Into<String>, remedy: impl Into<String>) {
-        let span = self.value(key).map_or_else(|| self.span(), |value| value.span());
-        self.notes.error(&self.key_path(key), span, reason, remedy);
+    /// Notes that the value at a key or path is wrong. If there is no such value, the problem has
+    /// the position of the table that lacks it.
+    pub(super) fn refuse(&self, path: &str, reason: impl Into<String>, remedy: impl Into<String>) {
+        let table = || path.rsplit_once('.').and_then(|(table, _)| self.value(table));
+        let span = self.value(path).or_else(table).map_or_else(|| self.span(), |value| value.span());
+        self.notes.error(&self.key_path(path), span, reason, remedy);
     }
 
-    /// Notes that the section lacks a key.
-    pub(super) fn refuse_lack(&self, key: &str) {
-        let place = if self.path.is_empty() { "the file".to_owned() } else { format!("`{}`", self.path) };
-        let example = remedies::example(&self.key_path(key)).unwrap_or(key);
-        self.refuse(key, format!("{place} has no `{key}`"), format!("add {example}"));
+    /// Notes that there is no value at a key or path.
+    pub(super) fn refuse_lack(&self, path: &str) {
+        let whole = self.key_path(path);
+        let (place, key) = match whole.rsplit_once('.') {
+            Some((table, key)) => (format!("`{table}`"), key),
+            None => ("the file".to_owned(), path),
+        };
+        let example = remedies::example(&whole).unwrap_or(key);
+        self.refuse(path, format!("{place} has no `{key}`"), format!("add {example}"));
     }
 
     /// Refuses hosts other than this machine unless the file has a `[security]` section. Returns

@@ -92,6 +92,21 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     ("[[source]]\nid = 1\ninput = \"generator\"\n", 3, &["is text, not a table"]),
     ("[[source]]\nid = 1\nids = \"1-2\"\n", 3, &["both `id` and `ids`"]),
     (
+        "[[source]]\nid = 1\n[source.input]\nkind = \"generator\"\nsize = \"1 kB\"\non = \"multicast\"\n",
+        3,
+        &["`source.input` has no `trigger_group`", "add trigger_group = \"239.1.2.3:7002\""],
+    ),
+    (
+        "[[source]]\nid = 0\n[source.input]\nkind = \"replay\"\npath = \"a\"\nformat = \"km3net\"\n",
+        3,
+        &["source 0 has no module before it", "source.input.module"],
+    ),
+    (
+        "[[source]]\nid = 1\ninput = { kind = \"generator\", size = \"1 kB\", trigger_group = \"239.1.2.3:7\" }\n",
+        3,
+        &["`trigger_group` belongs to on = \"multicast\"", "remove it"],
+    ),
+    (
         "[[builder]]\nid = 1\nprecedence = -10\nlisten = \"127.0.0.1:7000\"\nsink = \"null\"\n",
         3,
         &["not true or false"],
