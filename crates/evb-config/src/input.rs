@@ -414,6 +414,9 @@ fn made_on(
         group.check(source, "input.trigger_group", "input.interface");
         return Some(MadeOn::Multicast(group));
     }
+    if let Some(host) = &interface {
+        source.allow_host("input.interface", host);
+    }
     if source.has("input.trigger_group") {
         return None; // Noted before.
     }

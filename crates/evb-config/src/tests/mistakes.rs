@@ -97,6 +97,13 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
         &["`source.input` has no `trigger_group`", "add trigger_group = \"239.1.2.3:7002\""],
     ),
     (
+        "[supervisor]\nlisten = \"127.0.0.1:1\"\n\
+         trigger = { kind = \"multicast\", group = \"239.1.2.3:7\", interface = \"127.0.0.1\" }\n[[source]]\nid = 1\n\
+         input = { kind = \"generator\", size = \"1 kB\", on = \"multicast\", interface = \"10.0.0.1\" }\n",
+        6,
+        &["`10.0.0.1` is not a loopback address", "source.input.interface"],
+    ),
+    (
         "[[source]]\nid = 0\n[source.input]\nkind = \"replay\"\npath = \"a\"\nformat = \"km3net\"\n",
         3,
         &["source 0 has no module before it", "source.input.module"],
