@@ -104,7 +104,7 @@ fn apply(root: &Path, fix: &str, options: &[&str]) -> Result<()> {
     let output = git.current_dir(root).output().context("git apply")?;
     ensure!(
         output.status.success(),
-        "the patch of {fix} no longer applies; make it anew: {}",
+        "the patch of {fix} no longer applies; write a new one: {}",
         String::from_utf8_lossy(&output.stderr)
     );
     Ok(())
