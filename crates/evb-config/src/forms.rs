@@ -14,7 +14,7 @@ use serde::{
 
 use super::{
     endpoint::{self, Endpoint},
-    similar::nearest,
+    similar::{nearest, suggestion},
 };
 
 /// Stands for the name of the key in the messages of forms.
@@ -183,13 +183,11 @@ impl Form for EventRate {
 fn explain(error: &UnitError) -> String {
     let text = error.to_string();
     let (reason, remedy) = text.split_once("; ").unwrap_or((&text, "give a number and a unit"));
-    match error {
-        UnitError::UnknownUnit { unit, units, .. } => match meant_unit(unit, units) {
-            Some(meant) => wrong(reason, format_args!("did you mean `{meant}`? ({remedy})")),
-            None => wrong(reason, remedy),
-        },
-        _ => wrong(reason, remedy),
-    }
+    let meant = match error {
+        UnitError::UnknownUnit { unit, units, .. } => meant_unit(unit, units),
+        _ => None,
+    };
+    wrong(reason, suggestion(meant, remedy))
 }
 
 /// Returns the unit that was probably meant. In `Gb/s`, a small b stands for bits, although `GB/s`
@@ -306,10 +304,7 @@ pub(super) fn one_of(words: &[&str]) -> String {
 /// Returns reason and remedy for a text that is none of several words.
 pub(super) fn unknown_word(text: &str, words: &[&str]) -> String {
     let all = one_of(words);
-    let remedy = match nearest(text, words.iter().copied()) {
-        Some(word) => format!("did you mean `{word}`? ({all})"),
-        None => all,
-    };
+    let remedy = suggestion(nearest(text, words.iter().copied()), &all);
     wrong(format_args!("`{text}` is not a {KEY} that evb knows"), remedy)
 }
 

@@ -1,5 +1,5 @@
-//! What messages tell users to write: an example for each key that has no form of its own or is
-//! required, and the replacements of words that older versions knew.
+//! Texts that messages tell users to write: examples for the keys that have no form of their own or
+//! are required, and the replacements of words that older versions knew.
 
 use super::forms::wrong;
 

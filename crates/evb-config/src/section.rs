@@ -19,7 +19,7 @@ use super::{
     endpoint,
     problem::{Problem, Severity, place_of},
     remedies,
-    similar::nearest,
+    similar::{nearest, suggestion},
 };
 
 /// Problems and positions of keys, collected while a configuration is read.
@@ -243,8 +243,7 @@ impl<'t> Section<'t> {
                 continue;
             }
             let all = format!("keys here: {}", known.join(", "));
-            let remedy = nearest(name, known.iter().copied())
-                .map_or_else(|| all.clone(), |meant| format!("did you mean `{meant}`? ({all})"));
+            let remedy = suggestion(nearest(name, known.iter().copied()), &all);
             self.notes.error(&self.key_path(name), key.span(), format!("unknown key `{name}`"), remedy);
         }
     }

@@ -24,6 +24,11 @@ pub(super) fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a 
         .map(|(_, candidate)| candidate)
 }
 
+/// Returns a remedy: the word that was probably meant, and `all`, what may be written.
+pub(super) fn suggestion(meant: Option<&str>, all: &str) -> String {
+    meant.map_or_else(|| all.to_owned(), |meant| format!("did you mean `{meant}`? ({all})"))
+}
+
 /// Length to which words are shortened; computing the distance between longer words takes too long.
 const LONGEST: usize = 64;
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clap::ValueEnum as _;
 use evb_core::units::{Frequency, UnitError, parse_duration};
 
 use super::times::TimesKind;
@@ -106,14 +107,9 @@ impl KindArguments {
         })
     }
 
-    fn word(&self) -> &'static str {
-        match self.kind {
-            Kind::Periodic => "periodic",
-            Kind::Poisson => "poisson",
-            Kind::Gaussian => "gaussian",
-            Kind::Burst => "burst",
-            Kind::OnOff => "on-off",
-        }
+    /// Returns the name of the kind, as on the command line.
+    fn word(&self) -> String {
+        self.kind.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
     /// Returns the mean number of triggers per second.

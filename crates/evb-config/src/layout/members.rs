@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     builder::BuilderEntry,
     network::NetworkConfig,
-    similar::nearest,
+    similar::{nearest, suggestion},
     source::SourceEntry,
     template::parse_ids,
     trunk::{Trunk, TrunkKind},
@@ -236,6 +236,6 @@ impl<'c> Names<'c> {
             TrunkKind::Buffer => format!("ports here: {all}"),
             TrunkKind::Link => format!("names here: {all}; or write \"sources 1-4\" or \"builder 2\""),
         };
-        nearest(member, names).map_or_else(|| all.clone(), |meant| format!("did you mean `{meant}`? ({all})"))
+        suggestion(nearest(member, names), &all)
     }
 }

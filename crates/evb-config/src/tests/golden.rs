@@ -1,6 +1,6 @@
-//! What the reader says about wrong configurations, which are made from those in the documentation
-//! by a change of one key, or of three: `golden.txt`. With `EVB_BLESS=1` in the environment, the
-//! test writes the file.
+//! Compares the reader's messages about wrong configurations with `golden.txt`. The configurations
+//! are those in the documentation, with one or three keys changed. With `EVB_BLESS=1` in the
+//! environment, the test writes the file.
 
 use std::{collections::BTreeSet, env, fmt::Write as _, fs};
 

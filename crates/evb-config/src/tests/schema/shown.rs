@@ -1,4 +1,4 @@
-//! How the schema shows the forms of values.
+//! The schemas of the forms of values.
 
 use std::{borrow::Cow, time::Duration};
 
