@@ -52,7 +52,6 @@ pub(super) fn write(release: &Release, evbd: &Binary) -> Result<()> {
 fn layer(release: &Release, evbd: &Binary, folder: &Path) -> Result<String> {
     let (root, own) = (folder.join("root"), folder.join("own"));
     copy(&evbd.program, &root.join("usr/bin"), "evbd")?;
-    copy(&evbd.bench, &root.join("usr/bin"), "evb-bench")?;
     let etc = root.join("etc");
     fs::create_dir_all(etc.join("evb"))?;
     fs::write(etc.join("passwd"), format!("root:x:0:0:root:/:\nevb:x:{USER}:{USER}:evb:/var/lib/evb:\n"))?;

@@ -21,7 +21,7 @@ CASES = [
     ("a command", "evbd provi", "evbd provision"),
     ("a command below a command", "evbd probe-buffer li", "evbd probe-buffer listen"),
     ("an option", "evbd run --her", "evbd run --here"),
-    ("an option of a command below a command", "evb-bench builder --hel", "evb-bench builder --help"),
+    ("an option of a command below a command", "evbd probe-buffer listen --js", "evbd probe-buffer listen --json"),
 ]
 
 
