@@ -801,7 +801,7 @@ inline std::string in_words(Flaw flaw, std::uint16_t number) {
         case Flaw::unknown_flags: return "its flags " + flags_in_words(number) + " need a newer evb";
         case Flaw::unknown_section:
             return "its section " + std::to_string(number) + " is required and needs a newer evb";
-        case Flaw::foreign: return "it is of another run or builder than the file";
+        case Flaw::foreign: return "it is of another run or builder than the file: an old disk block, or copied bytes";
         case Flaw::payload_checksum:
             return "the checksum of the payload of source " + std::to_string(number) + " is wrong";
         case Flaw::padding: return "the record's padding is not zero";

@@ -99,7 +99,7 @@ use phase::Phase;
 use pulse::Pulse;
 use roster::{Roster, Seat};
 use scale::WallWatch;
-use words::{kind, role, short};
+use words::{not_its_to_send, short};
 
 /// State machine of the supervisor.
 ///
@@ -234,8 +234,7 @@ impl SupervisorCore {
             (_, Message::Stop(stop)) => self.stop(&format!("{peer}: {}", short(&stop.cause)), now),
             (_, Message::Report(report)) => self.handle_report(peer, seat, report, now),
             (_, other) => {
-                let reason = format!("it sent {}, which a {} does not send", kind(&other), role(peer));
-                self.expel(peer, &reason, now);
+                self.expel(peer, &not_its_to_send(&other, peer), now);
             }
         }
     }

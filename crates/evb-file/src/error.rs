@@ -216,7 +216,7 @@ pub enum EventRefusal {
     /// The event is too large for the format: a payload of 4 GiB or more, a record above 1 TiB, or
     /// more than 65 536 fragments or missing sources.
     #[error(
-        "the event exceeds the limits of the format: payloads must be below 4 GiB, events below 1 TiB with at most 65536 fragments"
+        "the event is too large for an event file, which takes payloads below 4 GiB, at most 65536 fragments, and 1 TiB in all: let its sources send less"
     )]
     Size,
 }

@@ -207,7 +207,10 @@ fn slots(arguments: &Numbers, measures: &Measures, held: Option<Bytes>) -> (u32,
     let slots = of_chance.max(of_budget).clamp(2.0, MOST_SLOTS).ceil() as u32;
     match of_chance >= of_budget {
         true => (slots, reason),
-        false => (slots, format!("this many events fill a budget of {}", held.unwrap_or_default())),
+        false => (
+            slots,
+            format!("{slots} events fill the budget of {} for events in memory", held.unwrap_or_default()),
+        ),
     }
 }
 

@@ -20,7 +20,7 @@ fn a_run_that_is_held_back_begins_when_it_is_told_and_everybody_is_ready() {
     stage.register(source(3));
     assert_eq!(
         stage.core.begin(&Annotation::default(), stage.now).unwrap_err().to_string(),
-        "not registered with the supervisor: source 5, builders 1, 2"
+        "not registered with the supervisor: source 5, builders 1, 2; start them, or see why in their logs"
     );
     // A held run has no time limit for its peers.
     stage.pass(Duration::from_secs(100), &[]);
