@@ -114,10 +114,9 @@ fn complaint(arguments: &[&str]) -> String {
 
 #[test]
 fn an_unreachable_peer_is_named() {
-    // A port that was free a moment ago, at which no program listens.
-    let at = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("free");
+    let at = format!("127.0.0.1:{}", evb_needs::free_ports(1)[0]);
     for name in ["stream", "request"] {
-        let said = complaint(&[name, "--send-to", &at.to_string()]);
+        let said = complaint(&[name, "--send-to", &at]);
         assert!(said.contains(&format!("cannot reach {at}")) && said.contains("--listen"), "{said}");
     }
 }

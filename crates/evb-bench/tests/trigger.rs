@@ -114,8 +114,8 @@ fn a_peer_that_does_not_listen_ends_the_command_unless_it_keeps_going() {
     let summary = summary(&output);
     assert_eq!(summary["announced"], 50);
     assert!(summary["refused"].as_u64().is_some_and(|refused| refused > 0), "{summary}");
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
-    let output = triggers(&format!("--to {port} --tcp --rate 1kHz --count 1"));
+    let port = evb_needs::free_ports(1)[0];
+    let output = triggers(&format!("--to 127.0.0.1:{port} --tcp --rate 1kHz --count 1"));
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
 

@@ -1,7 +1,6 @@
 //! Run control, tested as its users see it: `evbd` processes, `evbd ctl`, and bare HTTP.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
-mod ports;
 mod signals;
 
 use std::{
@@ -27,7 +26,7 @@ impl System {
     /// Two sources, builders 1 and 2, files; `control` is text for section `[control]`.
     fn new(control: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let ports = ports::free_ports(4);
+        let ports = evb_needs::free_ports(4);
         let out = dir.path().join("out");
         let text = format!(
             r#"

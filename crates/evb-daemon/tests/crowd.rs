@@ -3,8 +3,6 @@
 //! and prints sizes and times (`--nocapture`).
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
-mod ports;
-
 use std::{
     fmt::Write as _,
     io::{Read as _, Write as _},
@@ -181,7 +179,7 @@ fn post(port: u16, command: &str) {
 #[tokio::test]
 async fn a_crowd_is_shown_at_once() {
     let dir = tempfile::tempdir().unwrap();
-    let ports = ports::free_ports(2);
+    let ports = evb_needs::free_ports(2);
     let _leader = lead(dir.path(), &ports);
     let supervisor = format!("127.0.0.1:{}", ports[0]);
     let peers = (1..=SOURCES).map(|id| Peer::Source(SourceId::new(id)));

@@ -3,7 +3,6 @@
 //! small tmpfs is filled for real.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
-mod ports;
 mod signals;
 
 use std::{
@@ -30,7 +29,7 @@ impl Run {
         let dir = tempfile::tempdir().unwrap();
         let own = dir.path().join("out");
         let out = out.unwrap_or(&own);
-        let ports = ports::free_ports(3);
+        let ports = evb_needs::free_ports(3);
         let text = format!(
             r#"
 [run]

@@ -2,8 +2,6 @@
 //! alone.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
-mod ports;
-
 use std::{
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
@@ -25,7 +23,7 @@ fn said(output: &Output) -> String {
 /// Returns the path of a configuration with the supervisor and a builder at `host`, and one source
 /// with the keys `source`.
 fn system(dir: &Path, host: &str, source: &str, run: &str) -> PathBuf {
-    let ports = ports::free_ports(2);
+    let ports = evb_needs::free_ports(2);
     let text = format!(
         "[run]\n{run}\n[security]\nmode = \"none\"\n[supervisor]\nlisten = \"{host}:{}\"\n\
          trigger = {{ kind = \"periodic\", rate = \"1 kHz\" }}\n\

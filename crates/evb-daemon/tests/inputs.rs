@@ -4,7 +4,7 @@ use std::{
     fmt::Write as _,
     fs,
     io::{Read, Write},
-    net::{SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -28,7 +28,7 @@ fn root() -> PathBuf {
 }
 
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").port()
+    evb_needs::free_ports(1)[0]
 }
 
 /// Returns a configuration with the given trigger and sources, and two builders that write into

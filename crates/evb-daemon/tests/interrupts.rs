@@ -4,7 +4,6 @@
 //! `EVB_SIGNAL_TRAINS` sets the number of trains.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
-mod ports;
 mod signals;
 
 use std::{
@@ -39,7 +38,7 @@ impl Run {
     /// Starts a run; `wrapper` is a command that starts evbd.
     fn start(wrapper: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let ports = ports::free_ports(2);
+        let ports = evb_needs::free_ports(2);
         let text = format!(
             r#"[supervisor]
 listen = "127.0.0.1:{}"
@@ -302,7 +301,7 @@ struct Early {
 impl Early {
     fn new(input: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let ports = ports::free_ports(2);
+        let ports = evb_needs::free_ports(2);
         let text = format!(
             "[supervisor]\nlisten = \"127.0.0.1:{}\"\ntrigger = {{ kind = \"periodic\", rate = \"500 Hz\" }}\n\
              [[source]]\nids = \"1-2\"\ninput = {{ {input} }}\n\

@@ -2,7 +2,6 @@
 //! does, when a source dies, a builder dies, strangers connect, and a disk is full.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
-mod ports;
 mod signals;
 
 use std::{
@@ -140,7 +139,7 @@ fn check(line: &str) {
 fn warnings_are_sentences_with_the_names_of_sources_and_builders() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    let ports = ports::free_ports(4);
+    let ports = evb_needs::free_ports(4);
     // 192 kB.
     fs::write(dir.join("evb.toml"), configuration(&ports, &dir.join("out"))).unwrap();
     let lead = Part::start(dir, "lead", &["supervisor", "source:1", "source:2", "source:4"], None);
@@ -181,7 +180,7 @@ fn warnings_are_sentences_with_the_names_of_sources_and_builders() {
 fn a_drain_says_for_whom_it_waits_and_how_long_at_most() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    let ports = ports::free_ports(4);
+    let ports = evb_needs::free_ports(4);
     let out = dir.join("out");
     // The events outlive the first 5 s of the drain by far.
     let text = configuration(&ports, &out).replace("\"500 ms\"", "\"60 s\"");

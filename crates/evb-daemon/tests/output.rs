@@ -1,8 +1,6 @@
 //! The run and its verdict do not change if output cannot be written, because a disk is full or a
 //! reader has gone.
 
-mod ports;
-
 use std::{
     fs::{self, File, OpenOptions},
     path::Path,
@@ -15,7 +13,7 @@ const EVENTS: u64 = 20;
 fn configuration(folder: &Path) -> std::path::PathBuf {
     let path = folder.join("config.toml");
     let out = folder.join("out");
-    let ports = ports::free_ports(2);
+    let ports = evb_needs::free_ports(2);
     let (supervisor, builder) = (ports[0], ports[1]);
     let text = format!(
         "[run]\nnumber = 1\nevents = {EVENTS}\n\

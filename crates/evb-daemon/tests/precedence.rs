@@ -3,8 +3,6 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
-mod ports;
-
 use std::{
     fs,
     process::{Child, Command, Stdio},
@@ -35,7 +33,7 @@ fn standing(process: u32) -> (i64, i64) {
 
 fn supervisor(network: &str, roles: &[&str], expects_more: bool) -> (i64, i64) {
     let dir = tempfile::tempdir().unwrap();
-    let ports = ports::free_ports(2);
+    let ports = evb_needs::free_ports(2);
     let text = format!(
         "{network}\n[supervisor]\nlisten = \"127.0.0.1:{}\"\ntrigger = {{ kind = \"as-fast-as-possible\" }}\n\
          [[source]]\nid = 1\ninput = {{ kind = \"generator\", size = \"1 kB\" }}\n\

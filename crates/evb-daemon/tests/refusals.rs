@@ -23,7 +23,7 @@ fn run(text: &str) -> (Option<i32>, String) {
 
 /// Runs a configuration of [`system`] whose run begins, at ports that no other test has.
 fn run_alone(text: &str) -> (Option<i32>, String) {
-    let ports = fleet::ports::free_ports(2).into_iter();
+    let ports = evb_needs::free_ports(2).into_iter();
     let text = ["7000", "7101"].iter().zip(ports).fold(text.to_owned(), |text, (port, free)| {
         text.replace(&format!("127.0.0.1:{port}"), &format!("127.0.0.1:{free}"))
     });

@@ -1,8 +1,6 @@
 //! Builders that are removed from a run and added to it again, with files from before the removal.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
-mod ports;
-
 use std::{
     fs,
     path::PathBuf,
@@ -25,7 +23,7 @@ impl System {
     /// `[control]`.
     fn start(two: &'static str) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let ports = ports::free_ports(4);
+        let ports = evb_needs::free_ports(4);
         let text = format!(
             r#"
 [run]

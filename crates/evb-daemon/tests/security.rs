@@ -1,7 +1,5 @@
 //! `evbd` with a key: the tests make, refuse and use keys.
 
-mod ports;
-
 use std::{
     fs,
     net::TcpStream,
@@ -18,7 +16,7 @@ fn evbd(folder: &Path, arguments: &[&str]) -> Output {
 }
 
 fn configuration(folder: &Path, transport: &str) {
-    let ports = ports::free_ports(2);
+    let ports = evb_needs::free_ports(2);
     let (supervisor, builder) = (ports[0], ports[1]);
     let text = format!(
         "[run]\nnumber = 1\nevents = 200\n[supervisor]\nlisten = \"127.0.0.1:{supervisor}\"\n\

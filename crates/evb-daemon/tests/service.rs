@@ -1,7 +1,6 @@
 //! evbd under a service manager: notifications, exit codes and log.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
-mod ports;
 mod signals;
 
 use std::{
@@ -19,7 +18,7 @@ const EVBD: &str = env!("CARGO_BIN_EXE_evbd");
 /// Writes a configuration of one source and one builder; `run` and `supervisor` are added to the
 /// sections of these names, and `more` follows these sections.
 fn configuration(dir: &Path, run: &str, supervisor: &str, more: &str) -> PathBuf {
-    let ports = ports::free_ports(3);
+    let ports = evb_needs::free_ports(3);
     let text = format!(
         r#"
 [run]

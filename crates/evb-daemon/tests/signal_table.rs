@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
 mod outside;
-mod ports;
 mod signals;
 
 use std::{
@@ -93,7 +92,7 @@ impl Scene {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path();
         let control = if kind == Kind::Controlled { "[control]\nautostart = true\nlisten = " } else { "" };
-        let ports = ports::free_ports(3);
+        let ports = evb_needs::free_ports(3);
         let control = match control {
             "" => String::new(),
             begin => format!("{begin}\"127.0.0.1:{}\"\n", ports[2]),
@@ -177,7 +176,7 @@ fn effect(kind: Kind, signal: &str, input: &Path) -> &'static str {
 
 /// Builds many events into a folder.
 fn make_input(dir: &Path) -> PathBuf {
-    let ports = ports::free_ports(2);
+    let ports = evb_needs::free_ports(2);
     let text = format!(
         "[run]\nevents = 20000\n[supervisor]\nlisten = \"127.0.0.1:{}\"\ntrigger = {{ kind = \"as-fast-as-possible\" }}\n\
          [[source]]\nid = 1\ninput = {{ kind = \"generator\", size = \"4 kB\" }}\n\

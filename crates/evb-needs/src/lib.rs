@@ -16,14 +16,24 @@
 use std::{
     env, fmt,
     io::{self, Write as _},
-    net::{ToSocketAddrs as _, UdpSocket},
+    net::{TcpListener, ToSocketAddrs as _, UdpSocket},
+    ops::Range,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
-    process::Command,
+    process::{self, Command},
+    sync::atomic::{AtomicU32, Ordering},
     thread,
 };
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// Ports that tests use. The kernel takes the ports of outgoing connections from 32768 on (ip(7),
+/// `ip_local_port_range`), so no connection of another test takes one of these before the program
+/// that a test starts listens there.
+const PORTS: Range<u32> = 10_000..32_000;
+
+/// Number of ports that this process has tried.
+static TRIED: AtomicU32 = AtomicU32::new(0);
 
 /// A thing that a test needs and the machine lacks.
 ///
@@ -141,6 +151,22 @@ pub fn localhost() -> Result<(), Missing> {
 pub fn sys() -> Result<(), Missing> {
     let is_there = Path::new("/sys/devices/system/cpu/online").exists();
     if is_there { Ok(()) } else { Err(Missing::new("a mounted /sys")) }
+}
+
+/// Returns free TCP ports of loopback, which no other test of this process gets.
+///
+/// # Panics
+/// If loopback has no more of them: every machine that can run a test has thousands.
+pub fn free_ports(count: usize) -> Vec<u16> {
+    let first = process::id().wrapping_mul(1009);
+    let tries = (0..PORTS.end - PORTS.start).map(|_| {
+        let place = first.wrapping_add(TRIED.fetch_add(1, Ordering::Relaxed));
+        (PORTS.start + place % (PORTS.end - PORTS.start)) as u16
+    });
+    let free: Vec<u16> =
+        tries.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).take(count).collect();
+    assert_eq!(free.len(), count, "loopback has free ports");
+    free
 }
 
 /// Raises the number of files that this process may open to at least `count`. A shell usually

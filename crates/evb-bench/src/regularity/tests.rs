@@ -405,8 +405,7 @@ fn every_one_of_three_receivers_gets_and_judges_all_messages() {
 
 #[test]
 fn a_receiver_that_cannot_be_reached_is_the_operators_matter() {
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let closed = closed.expect("a port");
+    let closed = format!("127.0.0.1:{}", evb_needs::free_ports(1)[0]);
     let refused = measure(&arguments(&format!("--send-to {closed} --rounds 1"))).expect_err("unreachable");
     assert!(matches!(&refused, super::BenchError::Operator(_)), "{refused:?}");
     assert!(refused.to_string().contains("start one there with --listen"), "{refused}");

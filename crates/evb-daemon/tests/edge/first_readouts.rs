@@ -4,7 +4,6 @@ use std::{fs, process::Command, thread, time::Duration};
 
 use crate::{
     front_end::FrontEnd,
-    ports::free_ports,
     system::{EVENTS, System},
 };
 
@@ -72,7 +71,7 @@ fn a_run_that_starts_by_itself_waits_for_its_front_ends() {
 #[test]
 fn a_lone_run_begins_in_the_end_and_says_who_is_missing() {
     let dir = tempfile::tempdir().unwrap();
-    let ports = free_ports(3);
+    let ports = evb_needs::free_ports(3);
     let text = format!(
         r#"
 [run]

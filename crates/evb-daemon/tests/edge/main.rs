@@ -2,8 +2,6 @@
 //! carries its own run and event.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
-#[path = "../ports/mod.rs"]
-mod ports;
 #[path = "../signals/mod.rs"]
 mod signals;
 mod boundary;

@@ -17,7 +17,6 @@ use serde_json::Value;
 
 use crate::{
     front_end::{FrontEnd, Stream},
-    ports::free_ports,
     signals,
 };
 
@@ -95,7 +94,7 @@ impl System {
 
     /// Starts a system whose triggers are announced by datagrams.
     pub(crate) fn triggered(deadline: &str) -> Self {
-        let port = free_ports(1)[0];
+        let port = evb_needs::free_ports(1)[0];
         let trigger = format!(r#"{{ kind = "external", listen = "127.0.0.1:{port}", protocol = "udp" }}"#);
         let head = format!("[supervisor]\ntrigger = {trigger}\ndeadline = \"{deadline}\"\nslots = 256\n");
         let mut system = Self::launch(&head, "");
@@ -128,7 +127,7 @@ impl System {
     /// Starts a system; `roles` are those of its process, by default all.
     fn launch_with(head: &str, control: &str, keys: &str, roles: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let ports = free_ports(4);
+        let ports = evb_needs::free_ports(4);
         let folder = dir.path().display();
         let text = format!(
             r#"{head}listen = "127.0.0.1:{}"

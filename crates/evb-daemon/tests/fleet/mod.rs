@@ -3,8 +3,6 @@
 
 #[path = "../owed/mod.rs"]
 mod owed;
-#[path = "../ports/mod.rs"]
-pub(crate) mod ports;
 #[path = "../signals/mod.rs"]
 mod signals;
 
@@ -56,7 +54,7 @@ impl Plan {
     fn text(&self, out: &str) -> String {
         // The ports are reserved together, so that they differ.
         let count = usize::from(self.builders) + 1;
-        let ports = ports::free_ports(count);
+        let ports = evb_needs::free_ports(count);
         let (run, supervisor, shaping) = (self.run, self.supervisor, self.shaping);
         let mut text = format!(
             "[run]\n{run}\n[supervisor]\nlisten = \"127.0.0.1:{}\"\n{supervisor}\n[shaping]\n{shaping}\n",

@@ -17,7 +17,7 @@ use evb_needs::Missing;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use super::{Scene, evbd, has_files, ports, signals, wait_for};
+use super::{Scene, evbd, has_files, signals, wait_for};
 
 /// A program that gets a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl Programs {
     pub(super) fn run(&self, kind: Kind, signal: Option<&str>) -> Scene {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path();
-        let ports = ports::free_ports(3);
+        let ports = evb_needs::free_ports(3);
         let text = format!(
             "[supervisor]\nlisten = \"127.0.0.1:{}\"\ntrigger = {{ kind = \"periodic\", rate = \"200 Hz\" }}\n\
              [[source]]\nid = 1\ninput = {{ kind = \"generator\", size = \"1 kB\" }}\n\

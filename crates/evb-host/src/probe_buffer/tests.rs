@@ -1,8 +1,4 @@
-use std::{
-    io::Write as _,
-    net::{TcpListener, TcpStream},
-    thread,
-};
+use std::{io::Write as _, net::TcpStream, thread};
 
 use evb_core::rng::Rng;
 use evb_net::clock;
@@ -298,7 +294,7 @@ proptest! {
 
 /// Returns a loopback address with a free port.
 fn free_port() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    SocketAddr::from(([127, 0, 0, 1], evb_needs::free_ports(1)[0]))
 }
 
 fn gathering(address: SocketAddr, senders: usize) -> Gathering {
