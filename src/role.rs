@@ -65,21 +65,6 @@ pub(crate) fn keep_awake(asked: Option<bool>, queue: Duration) -> Option<host::A
 }
 
 /// Reason for which a role could not go on.
-///
-/// ```
-/// use evb::{prelude::*, role::RoleError};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let mut config = BuilderConfig::new(BuilderId::new(1), "127.0.0.1:7000");
-/// config.listen = "192.0.2.1:7100".to_owned(); // an address of another host
-/// match Builder::connect(config, NullSink).await {
-///     Err(RoleError::Listen { address, .. }) => assert_eq!(address, "192.0.2.1:7100"),
-///     other => panic!("{other:?}"),
-/// }
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RoleError {
@@ -124,7 +109,9 @@ pub enum RoleError {
     #[error("the supervisor broke the protocol: {0}; {SAME_RELEASE}")]
     Roster(String),
     /// A peer's lane cannot begin.
-    #[error("the connection (lane) to a peer cannot begin: {0}; {SAME_RELEASE}")]
+    #[error(
+        "a connection (lane) of this role cannot begin: {0}; the lines above name its peer; {SAME_RELEASE}"
+    )]
     Lane(#[from] LaneError),
     /// The sink could not begin.
     #[error("the builder's sink cannot begin: {0}; remove the cause, or correct `sink` in its configuration")]

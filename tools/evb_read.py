@@ -351,7 +351,7 @@ class _Layout2:
 
 
 _LENGTHS = "the lengths in the record's head contradict each other"
-_PAST_END = "the file ends inside this record: it was cut off, or is still being written"
+_PAST_END = "the file ends inside this record: it was cut off, or its builder still writes it; read it again after the run"
 _UNCHECKED = "the record's head is not checked: too many heads before it were checked in vain"
 _RESERVED = "a reserved bit is set, or a flag contradicts the rest"
 

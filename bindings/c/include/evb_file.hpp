@@ -792,7 +792,7 @@ inline std::string in_words(Flaw flaw, std::uint16_t number) {
         case Flaw::magic: return "no record begins here";
         case Flaw::index: return "an index begins here that does not match the records before it";
         case Flaw::lengths: return "the lengths in the record's head contradict each other";
-        case Flaw::past_end: return "the file ends inside this record: it was cut off, or is still being written";
+        case Flaw::past_end: return "the file ends inside this record: it was cut off, or its builder still writes it; read it again after the run";
         case Flaw::head_checksum: return "the checksum of the record's head is wrong";
         case Flaw::unchecked:
             return "the record's head is not checked: too many heads before it were checked in vain";

@@ -84,7 +84,9 @@ pub(crate) fn start(format: LogFormat) -> Log {
         }
     };
     if let Some(fault) = fault {
-        tracing::warn!("{VARIABLE} is not used, so that warnings and errors are shown: {fault}");
+        tracing::warn!(
+            "{VARIABLE} cannot be used, so only warnings and errors are shown: {fault}; correct it"
+        );
     }
     log
 }

@@ -61,13 +61,6 @@ pub const MAX_TEXT: usize = 4096;
 pub const MAX_RECORDS: usize = 1 << 20;
 
 /// A version of the file format.
-///
-/// ```
-/// use evb_file::format::FormatVersion;
-///
-/// assert_eq!("1".parse(), Ok(FormatVersion::One));
-/// assert_eq!(FormatVersion::default().to_string(), "2");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FormatVersion {
     /// Version 1, without run ids, UTC, causes and sections.
@@ -78,12 +71,6 @@ pub enum FormatVersion {
 }
 
 /// The reason why a text is no [`FormatVersion`].
-///
-/// ```
-/// use evb_file::format::{FormatVersion, ParseVersionError};
-///
-/// assert_eq!("3".parse::<FormatVersion>(), Err(ParseVersionError));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no such version of the file format: give 1 or 2")]
 pub struct ParseVersionError;
@@ -143,34 +130,6 @@ impl core::str::FromStr for FormatVersion {
 }
 
 /// The reason why bytes of a file are not a valid record or index.
-///
-/// ```
-/// use std::os::unix::fs::FileExt as _;
-///
-/// use evb_core::{event::Event, id::*};
-/// use evb_file::{format::Flaw, *};
-///
-/// # let dir = tempfile::tempdir()?;
-/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
-/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
-/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
-/// # event.add(SourceId::new(1), Default::default(), "data".into());
-/// # writer.append(&event)?;
-/// # let path = writer.path();
-/// # writer.close()?;
-/// // A bit of the payload flips on the disk.
-/// let record = EventFile::open(&path)?.records().next().ok_or("no record")??;
-/// let payload = record.offset + record.head_length.count();
-/// std::fs::File::options().write(true).open(&path)?.write_all_at(b"D", payload)?;
-/// match EventFile::open(&path)?.events().next() {
-///     Some(Err(ReadError::Damaged { flaw: Flaw::PayloadChecksum(source), .. })) => {
-///         assert_eq!(source, SourceId::new(1));
-///     }
-///     other => panic!("{other:?}"),
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
     /// The bytes do not begin with the magic number of a record.
@@ -185,7 +144,9 @@ pub enum Flaw {
     #[error("the lengths in the record's head contradict each other")]
     Lengths,
     /// The file ends before the record does.
-    #[error("the file ends inside this record: it was cut off, or is still being written")]
+    #[error(
+        "the file ends inside this record: it was cut off, or its builder still writes it; read it again after the run"
+    )]
     PastEnd,
     /// The checksum of the record's head is wrong.
     #[error("the checksum of the record's head is wrong")]

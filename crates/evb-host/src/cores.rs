@@ -51,7 +51,9 @@ pub fn governors(cores: &BTreeSet<usize>) -> Fact<BTreeSet<String>> {
         };
     }
     if found.is_empty() {
-        Err(Unavailable::new("the cores of this process are not known"))
+        Err(Unavailable::new(
+            "the kernel lists no core that this process may use: see if /proc and /sys are mounted",
+        ))
     } else {
         Ok(found)
     }

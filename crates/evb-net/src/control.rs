@@ -40,25 +40,13 @@ pub const OUTGOING_LIMIT: usize = 4 << 20;
 const READ_SIZE: usize = 64 << 10;
 
 /// Reason why a control connection ended.
-///
-/// ```
-/// use evb_net::control::LinkError;
-///
-/// /// Returns true if another attempt to connect makes sense.
-/// fn is_passing(error: &LinkError) -> bool {
-///     matches!(error, LinkError::Closed | LinkError::Io(_) | LinkError::Overflow)
-/// }
-///
-/// let error = LinkError::TooLong { length: u32::MAX };
-/// assert!(!is_passing(&error), "the peer breaks the protocol: {error}");
-/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// The peer closed the control connection.
     #[error("the other side closed the connection")]
     Closed,
     /// The network or the peer's host failed.
-    #[error("the connection failed: {0}")]
+    #[error("the connection broke: {0}; if this repeats, see the other side's log, and check the network")]
     Io(#[from] io::Error),
     /// The peer announced a message that is longer than the limit.
     #[error("the other side announced a message of {length} bytes, but the limit is {MAX_MESSAGE}")]

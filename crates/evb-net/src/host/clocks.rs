@@ -92,5 +92,6 @@ pub fn timer_lateness(time: Duration) -> Fact<Lateness> {
         })
     };
     let delays = measure().map_err(|error| Unavailable::from_io("timers", &error))?;
-    Lateness::of(delays).ok_or_else(|| Unavailable::new("timers: no timer fired"))
+    Lateness::of(delays)
+        .ok_or_else(|| Unavailable::new("timers: none fired in time; repeat this when the host is less busy"))
 }

@@ -85,7 +85,9 @@ pub fn default_device() -> Fact<u32> {
             return Ok(device);
         }
     }
-    Err(super::Unavailable::new("there is no default route"))
+    Err(super::Unavailable::new(
+        "this host has no default route: name the address of the other side, or add a route",
+    ))
 }
 
 #[cfg(target_os = "linux")]
