@@ -7,24 +7,6 @@ use evb_core::{event::Event, id::SourceId};
 pub use parallel::ParallelFilter;
 
 /// A filter's decision about an event.
-///
-/// ```
-/// use evb::{filter::FilterVerdict, prelude::*};
-///
-/// fn judge(event: &Event) -> FilterVerdict {
-///     let source_id = SourceId::new(3);
-///     match event.fragment(source_id) {
-///         Some(fragment) if fragment.payload.is_empty() => FilterVerdict::Corrupt {
-///             source_id,
-///             problem: "the fragment is empty".to_owned(),
-///         },
-///         _ if event.payload_size() < Bytes::kib(1) => FilterVerdict::Reject,
-///         _ => FilterVerdict::Accept,
-///     }
-/// }
-///
-/// assert_eq!(judge(&Event::default()), FilterVerdict::Reject);
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilterVerdict {
     /// The event goes to the sink.
@@ -89,20 +71,6 @@ impl<F: FnMut(&Event) -> FilterVerdict + Send + 'static> Filter for F {
 }
 
 /// Accepts every event.
-///
-/// ```
-/// use evb::{
-///     filter::{AcceptAll, Filter, FilterVerdict, Prescale},
-///     prelude::*,
-/// };
-///
-/// let prescale: Option<u64> = None; // from the command line
-/// let mut filter: Box<dyn Filter> = match prescale {
-///     Some(keep_every) => Box::new(Prescale::new(keep_every)),
-///     None => Box::new(AcceptAll),
-/// };
-/// assert_eq!(filter.verdict(&Event::default()), FilterVerdict::Accept);
-/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AcceptAll;
 

@@ -77,25 +77,6 @@ pub struct LocalRun {
 }
 
 /// Reason for which a [`LocalSystem`] does not start, or for which its run has no ledger.
-///
-/// ```
-/// use evb::{
-///     local::LocalError,
-///     prelude::*,
-///     supervisor::{PlanError, SupervisorError},
-/// };
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// match LocalSystem::new(0, 1).start(|_| NullSink).await {
-///     Err(LocalError::Supervisor(SupervisorError::Plan(error))) => {
-///         assert_eq!(error, PlanError::NoSource);
-///     }
-///     other => panic!("{other:?}"),
-/// }
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LocalError {

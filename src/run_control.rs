@@ -95,21 +95,6 @@ impl SystemError {
 pub type Joining = Pin<Box<dyn Future<Output = Result<Role, SystemError>> + Send>>;
 
 /// A source or builder that takes part in a run.
-///
-/// ```
-/// use evb::{prelude::*, run_control::Role};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let run = LocalSystem::new(1, 1).events(1).start(|_| NullSink).await?;
-/// let source = run.sources()[0].clone();
-/// source.push(Fragment::new(EventId::FIRST, Timestamp::new(0), "data")).await?;
-/// let role = Role::Source(SourceId::new(1), source);
-/// assert_eq!(role.peer().to_string(), "source 1");
-/// assert_eq!(role.finished().await?.exit_code, 0);
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Debug)]
 pub enum Role {
     /// A source.
@@ -281,24 +266,6 @@ pub struct RunControl {
 }
 
 /// The part of the status that changes rarely, for tasks that wait for a change.
-///
-/// ```no_run
-/// use evb::run_control::{RunControl, State};
-///
-/// /// Writes a line for each run into the logbook.
-/// async fn keep_logbook(control: RunControl) {
-///     let mut watch = control.watch();
-///     while let Some(now) = watch.next().await {
-///         match (now.state, now.last_run) {
-///             (State::Configured, Some(report)) => {
-///                 println!("{}: {}", report.run, report.verdict)
-///             }
-///             (State::Failed, _) => println!("{}", now.last_error.unwrap_or_default()),
-///             _ => {}
-///         }
-///     }
-/// }
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
     /// State of the system of sources, builders and supervisor.

@@ -116,30 +116,6 @@ impl SinkError {
 }
 
 /// Space of the storage to which a sink writes.
-///
-/// ```
-/// use evb::{prelude::*, sink::SinkSpace};
-///
-/// /// Keeps events in a memory of fixed size.
-/// struct Memory {
-///     size: Bytes,
-///     used: Bytes,
-/// }
-///
-/// impl Sink for Memory {
-///     async fn write(&mut self, event: &Event) -> Result<(), SinkError> {
-///         self.used += event.payload_size();
-///         Ok(())
-///     }
-///
-///     fn space(&self) -> Option<SinkSpace> {
-///         Some(SinkSpace { free: self.size.saturating_sub(self.used), size: self.size })
-///     }
-/// }
-///
-/// let memory = Memory { size: Bytes::mib(4), used: Bytes::mib(3) };
-/// assert_eq!(memory.space().map(|space| space.free), Some(Bytes::mib(1)));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SinkSpace {
     /// Number of free bytes that the sink may use.

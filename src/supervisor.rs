@@ -106,26 +106,6 @@ pub struct SupervisorConfig {
 }
 
 /// Reason for which a supervisor cannot work.
-///
-/// ```
-/// use evb::{prelude::*, supervisor::SupervisorError};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let (sources, builders) = (vec![SourceId::new(1)], vec![BuilderId::new(1)]);
-/// let plan =
-///     RunPlan::new(RunNumber::new(1), SupervisorConfig::fresh_epoch(), sources, builders);
-/// let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
-/// let taken = listener.local_addr()?.to_string();
-/// match Supervisor::bind(SupervisorConfig::new(taken, plan)).await {
-///     Err(SupervisorError::Listen { reason, .. }) => {
-///         assert_eq!(reason.kind(), std::io::ErrorKind::AddrInUse);
-///     }
-///     other => panic!("{other:?}"),
-/// }
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SupervisorError {

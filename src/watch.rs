@@ -4,15 +4,6 @@ use tokio::sync::watch;
 
 /// A value that changes. A reader sees the latest value and may miss intermediate ones. Clones
 /// watch independently.
-///
-/// ```no_run
-/// # async fn show(handle: evb::supervisor::SupervisorHandle) {
-/// let mut progress = handle.progress();
-/// while let Some(now) = progress.next().await {
-///     println!("{} events complete", now.events.complete);
-/// }
-/// # }
-/// ```
 #[derive(Clone, Debug)]
 pub struct Watch<T>(watch::Receiver<T>);
 

@@ -10,18 +10,6 @@ use crate::filter::{Filter, FilterVerdict};
 mod tests;
 
 /// Extent to which the content of generated fragments is checked.
-///
-/// ```
-/// use evb::{
-///     input::{CheckContent, ContentCheck},
-///     prelude::*,
-/// };
-///
-/// // Every byte of source 1, and only the stamps of the fast source 2.
-/// let extents =
-///     [(SourceId::new(1), ContentCheck::Full), (SourceId::new(2), ContentCheck::Stamp)];
-/// assert_eq!(CheckContent::new(extents).check(&Event::default()), Ok(()));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentCheck {
     /// The stamp at the start of each fragment: event, source, length.
@@ -31,19 +19,6 @@ pub enum ContentCheck {
 }
 
 /// Error: the content of a generated fragment is not what its generator wrote.
-///
-/// ```
-/// use evb::{
-///     input::{CheckContent, ContentCheck},
-///     prelude::*,
-/// };
-///
-/// let source = SourceId::new(1);
-/// let mut event = Event::default();
-/// event.add(source, Timestamp::new(7), "not from a generator".into());
-/// let error = CheckContent::new([(source, ContentCheck::Full)]).check(&event).err();
-/// assert_eq!(error.map(|error| error.source_id), Some(source));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("source {source_id}: {problem}")]
 pub struct WrongContent {

@@ -15,19 +15,6 @@ use crate::source::Readout;
 mod tests;
 
 /// Sizes of generated fragments.
-///
-/// ```
-/// use evb::{
-///     input::{FragmentSize, Generator},
-///     prelude::*,
-/// };
-///
-/// let size = FragmentSize::LogNormal { mean: Bytes::new(2000), sigma: Bytes::new(800) };
-/// let generator = Generator::new(SourceId::new(1), size, Bytes::kib(64), 1);
-/// let sum: Bytes = (1..=10_000).map(|event| generator.size(EventId::new(event))).sum();
-/// let mean = sum / 10_000;
-/// assert!(mean > Bytes::new(1950) && mean < Bytes::new(2050), "{mean}");
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FragmentSize {
     /// All fragments have the same size.

@@ -26,18 +26,6 @@ const TICKS: u64 = 62_500_000;
 
 /// Reason for which events could not reproduce a file of timeslices byte for byte. Timeslices and
 /// frames are numbered from 1.
-///
-/// ```
-/// use evb::input::km3net::{Km3netFlaw, Timeslices};
-///
-/// // A length of 100 B, and no byte after it.
-/// match Timeslices::parse(&100_i32.to_le_bytes()) {
-///     Err(Km3netFlaw::SliceLength { stated, available, .. }) => {
-///         assert_eq!((stated, available), (100, 4));
-///     }
-///     other => panic!("{other:?}"),
-/// }
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Km3netFlaw {
     /// The file is empty.

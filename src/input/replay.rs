@@ -22,25 +22,6 @@ mod tests;
 const LIMIT: Bytes = Bytes::mib(2048);
 
 /// Reason for which a file cannot be replayed.
-///
-/// ```
-/// use evb::{file::Selection, input::{Replay, ReplayError}, prelude::*};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let dir = tempfile::tempdir()?;
-/// # let (dir, options) = (dir.path(), evb::file::WriterOptions::default());
-/// # let run = LocalSystem::new(1, 1).events(1).start(|_| FileSink::new(dir, options)).await?;
-/// # run.sources()[0].push(Fragment::new(EventId::FIRST, Timestamp::new(0), "data")).await?;
-/// # run.finished().await?;
-/// // The event files in `dir` are of a run with source 1 alone.
-/// match Replay::recorded(dir, SourceId::new(2), &Selection::default()) {
-///     Err(ReplayError::NoFragments { source_id, .. }) => assert_eq!(source_id, SourceId::new(2)),
-///     other => panic!("{other:?}"),
-/// }
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The file is missing or cannot be read.

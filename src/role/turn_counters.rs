@@ -13,25 +13,6 @@ use std::{
 /// Counts the turns of the event loops of all roles that hold a clone of it. Clones of a
 /// `TurnCounters` share one count. A role's loop turns some times a second even when it has nothing
 /// to do; it is not counted while the role connects to its supervisor.
-///
-/// ```
-/// use evb::{prelude::*, role::TurnCounters, supervisor::RunState};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let counters = TurnCounters::default();
-/// let system =
-///     LocalSystem::new(1, 1).with_sources(|config| config.turn_counters = counters.clone());
-/// let run = system.start(|_| NullSink).await?;
-/// run.supervisor().progress().wait_for(|now| now.state == RunState::Running).await;
-/// let turns = counters.turns();
-/// assert_eq!(turns[0].0, "source 1");
-/// // A watchdog compares this number with the one of a few seconds before.
-/// assert!(turns[0].1 > 0);
-/// # run.abort();
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct TurnCounters(Arc<Mutex<Vec<Loop>>>);
 

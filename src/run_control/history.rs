@@ -25,19 +25,6 @@ const SMOOTHED: usize = 3;
 const CAUSES: usize = 6;
 
 /// A sample of the system's state and rates over one second.
-///
-/// ```
-/// use evb::run_control::Sample;
-///
-/// /// Returns the mean payload rate of the samples that belong to a run, in bytes per second.
-/// fn mean_rate(samples: &[Sample], run: u32) -> Option<f64> {
-///     let of_run = samples.iter().filter(|sample| sample.run == Some(run));
-///     let rates: Vec<f64> = of_run.map(|sample| sample.bytes_per_s).collect();
-///     (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64)
-/// }
-///
-/// assert_eq!(mean_rate(&[], 42), None);
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sample {
     /// The sample's number, consecutive from 1.
@@ -67,14 +54,6 @@ pub struct Sample {
 }
 
 /// Dead time that one cause is responsible for.
-///
-/// ```
-/// use evb::run_control::CauseFraction;
-///
-/// let cause = CauseFraction { cause: "the sink of builder 2".to_owned(), fraction: 0.034 };
-/// let line = format!("{:.1} % of the triggers: {}", cause.fraction * 100.0, cause.cause);
-/// assert_eq!(line, "3.4 % of the triggers: the sink of builder 2");
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CauseFraction {
     /// Description of the cause, with the source, builder or sink that is responsible.

@@ -13,14 +13,6 @@ use serde::Serialize;
 use super::history::{CauseFraction, Sample};
 
 /// Severity of a problem.
-///
-/// ```
-/// use evb::run_control::Severity;
-///
-/// let mut found = [Severity::Warning, Severity::Bad];
-/// found.sort();
-/// assert_eq!(found[0], Severity::Bad, "the worst comes first");
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -31,24 +23,6 @@ pub enum Severity {
 }
 
 /// A problem of a run.
-///
-/// ```
-/// use evb::run_control::{Problem, Severity};
-///
-/// /// Returns the text with which the operator on call is woken, if data are being lost.
-/// fn alarm(problems: &[Problem]) -> Option<String> {
-///     let bad = problems.iter().find(|problem| problem.severity == Severity::Bad)?;
-///     Some(format!("{} {}: {}", bad.subject, bad.text, bad.remedy))
-/// }
-///
-/// let problem = Problem {
-///     severity: Severity::Bad,
-///     subject: "source 3".to_owned(),
-///     text: "is silent".to_owned(),
-///     remedy: "check its host".to_owned(),
-/// };
-/// assert_eq!(alarm(&[problem]).as_deref(), Some("source 3 is silent: check its host"));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// Severity of the problem.

@@ -28,18 +28,6 @@ use super::{Sink, SinkError};
 pub struct ChannelSink(mpsc::Sender<Event>);
 
 /// The consumer's end of a [`ChannelSink`].
-///
-/// ```no_run
-/// # use evb::prelude::*;
-/// # async fn analyse() -> Result<(), evb::local::LocalError> {
-/// let (sink, mut events) = ChannelSink::new(64);
-/// let run = LocalSystem::new(4, 1).start(|_| sink.clone()).await?;
-/// while let Some(event) = events.recv().await {
-///     println!("event {} has {}", event.id, event.payload_size());
-/// }
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Debug)]
 pub struct EventReceiver(mpsc::Receiver<Event>);
 

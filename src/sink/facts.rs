@@ -11,32 +11,6 @@ use evb_core::{
 };
 
 /// Facts about a run, for the sink.
-///
-/// ```
-/// use evb::{
-///     id::{Epoch, RunId},
-///     prelude::*,
-///     sink::RunFacts,
-///     time::Utc,
-/// };
-///
-/// /// Returns the name of the file of a sink that writes tables.
-/// fn file_name(facts: &RunFacts) -> String {
-///     format!("run{:06}_b{:02}.csv", facts.run.number(), facts.builder.number())
-/// }
-///
-/// let facts = RunFacts {
-///     run: RunNumber::new(42),
-///     run_id: RunId::new(0x5eed),
-///     epoch: Epoch::new(1),
-///     builder: BuilderId::new(3),
-///     sources: vec![SourceId::new(1), SourceId::new(2)],
-///     begun: Utc::from_nanos(1_763_731_564_000_000_000),
-///     kind: "cosmics".to_owned(),
-///     ..RunFacts::default()
-/// };
-/// assert_eq!(file_name(&facts), "run000042_b03.csv");
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunFacts {
     /// The run's number.

@@ -12,15 +12,6 @@ use super::{Permit, PushError, TryPushError, input::Intake};
 
 /// A [`Source`](super::Source) for readout threads that are not async. Clones of the handle push
 /// into the same source.
-///
-/// ```no_run
-/// # fn read_hardware() -> evb::fragment::Fragment { unimplemented!() }
-/// # fn readout(source: evb::source::BlockingSource) -> Result<(), evb::source::PushError> {
-/// loop {
-///     source.push(read_hardware())?;
-/// }
-/// # }
-/// ```
 #[derive(Clone, Debug)]
 pub struct BlockingSource {
     intake: Intake,

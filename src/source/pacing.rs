@@ -8,21 +8,6 @@ use evb_net::pacing::{Executor, Offload, Software, Transport};
 use evb_shaper::{ByteMeasure, LinkPlan, Pace, Pacing, cost::PacketCost, role::Paces};
 
 /// The pace at which a source sends to each builder, and the mechanism that keeps the pace.
-///
-/// ```
-/// use evb::{
-///     prelude::*,
-///     shaping::{ByteMeasure, CELL, Pace, PacketCost},
-///     source::PacingConfig,
-/// };
-///
-/// // At most 500 Mbit/s to each builder.
-/// let (rate, cost) = (Rate::from_bits_per_second(500_000_000), PacketCost::tcp(1500, CELL));
-/// let pace = Pace::usual(rate, ByteMeasure::Line, &cost, None);
-/// let mut config = SourceConfig::new(SourceId::new(1), "daq0:7000");
-/// config.pacing = PacingConfig { lane: Some(pace), ..PacingConfig::default() };
-/// assert_eq!(pace.burst, Bytes::new(625_000), "the bytes of ten milliseconds");
-/// ```
 #[derive(Clone, Debug)]
 pub struct PacingConfig {
     /// The pace of every lane; `None`: as fast as grants or a token bucket permit.

@@ -5,26 +5,6 @@ use evb_core::{fragment::Fragment, source::PushError as Refused, units::Bytes};
 use crate::role::FORKED;
 
 /// Reason for which a fragment was not taken.
-///
-/// ```
-/// use evb::{prelude::*, source::Refused};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let system =
-///     LocalSystem::new(1, 1).with_sources(|config| config.max_fragment = Bytes::kib(1));
-/// let run = system.start(|_| NullSink).await?;
-/// let large = Fragment::new(EventId::FIRST, Timestamp::new(0), vec![0; 2000]);
-/// match run.sources()[0].push(large).await {
-///     Err(PushError::Refused(Refused::Oversize { limit, .. })) => {
-///         assert_eq!(limit, Bytes::kib(1));
-///     }
-///     other => panic!("{other:?}"),
-/// }
-/// # run.abort();
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PushError {
@@ -51,25 +31,6 @@ pub enum PushError {
 }
 
 /// Reason for which a fragment was not taken at once, and the fragment.
-///
-/// ```
-/// use evb::{prelude::*, source::TryPushError};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let run = LocalSystem::new(1, 1).start(|_| NullSink).await?;
-/// let mut later = Vec::new();
-/// // Event ids begin with 1, so this fragment is refused and comes back.
-/// match run.sources()[0].try_push(Fragment::new(EventId::new(0), Timestamp::new(0), "data")) {
-///     Ok(()) => {}
-///     Err(TryPushError::Full(fragment)) => later.push(fragment), // to be tried again
-///     Err(error) => assert_eq!(error.into_fragment().size(), Bytes::new(4)),
-/// }
-/// # assert!(later.is_empty());
-/// # run.abort();
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TryPushError {

@@ -20,25 +20,6 @@ use crate::watch::Watch;
 /// runtime. Dropping a handle changes nothing.
 ///
 /// Cancel safety: a call that is dropped before it is ready may have been carried out.
-///
-/// ```
-/// use evb::prelude::*;
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let events = 3;
-/// let system = LocalSystem::new(1, 1).trigger(TriggerKind::External);
-/// let run = system.events(events).start(|_| NullSink).await?;
-/// let supervisor = run.supervisor().clone();
-/// supervisor.progress().wait_for(|now| now.ready).await;
-/// supervisor.trigger(events).await?;
-/// for event in (1..=events).map(EventId::new) {
-///     run.sources()[0].push(Fragment::new(event, Timestamp::new(0), "data")).await?;
-/// }
-/// assert_eq!(supervisor.finished().await?.events.complete, 3);
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Debug)]
 pub struct SupervisorHandle {
     pub(super) commands: mpsc::Sender<Command>,
@@ -50,44 +31,11 @@ pub struct SupervisorHandle {
 }
 
 /// Error: the supervisor has ended.
-///
-/// ```
-/// use evb::{prelude::*, supervisor::RunOver};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let run = LocalSystem::new(1, 1).events(1).start(|_| NullSink).await?;
-/// run.sources()[0].push(Fragment::new(EventId::FIRST, Timestamp::new(0), "data")).await?;
-/// run.finished().await?;
-/// assert_eq!(run.supervisor().request_run_end("too late").await, Err(RunOver));
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the run is over, so it takes no more commands")]
 pub struct RunOver;
 
 /// Reason for which a run was not changed.
-///
-/// ```
-/// use evb::{
-///     prelude::*,
-///     supervisor::{ChangeError, SteeringError},
-/// };
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let run = LocalSystem::new(1, 1).start(|_| NullSink).await?;
-/// match run.supervisor().remove_builder(BuilderId::new(1)).await {
-///     Err(SteeringError::Refused(ChangeError::LastBuilder(id))) => {
-///         assert_eq!(id, BuilderId::new(1));
-///     }
-///     other => panic!("{other:?}"),
-/// }
-/// # run.abort();
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SteeringError {
@@ -100,29 +48,6 @@ pub enum SteeringError {
 }
 
 /// Reason for which a held run does not begin.
-///
-/// ```
-/// use evb::{
-///     ledger::Annotation,
-///     prelude::*,
-///     supervisor::{BeginError, NotReady},
-/// };
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let (sources, builders) = (vec![SourceId::new(1)], vec![BuilderId::new(1)]);
-/// let epoch = SupervisorConfig::fresh_epoch();
-/// let mut plan = RunPlan::new(RunNumber::new(1), epoch, sources, builders);
-/// plan.hold = true;
-/// let supervisor = Supervisor::start(SupervisorConfig::new("127.0.0.1:0", plan)).await?;
-/// match supervisor.begin(Annotation::default()).await {
-///     Err(BeginError::NotReady(NotReady::Missing(peers))) => assert_eq!(peers.len(), 2),
-///     other => panic!("{other:?}"),
-/// }
-/// # supervisor.abort();
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BeginError {

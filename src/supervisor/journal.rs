@@ -28,33 +28,6 @@ use entries::{Entries, Fault, HEADER, frame};
 const COMPACT_AT: u64 = 8 << 20;
 
 /// The file in which a supervisor records all that another supervisor needs to go on with its run.
-///
-/// ```
-/// use evb::{
-///     prelude::*,
-///     supervisor::{JournalConfig, JournalFsync, unfinished_run},
-/// };
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let dir = tempfile::tempdir()?;
-/// # let path = dir.path().join("journal");
-/// # let (sources, builders) = (vec![SourceId::new(1)], vec![BuilderId::new(1)]);
-/// # let epoch = SupervisorConfig::fresh_epoch();
-/// # let plan = RunPlan::new(RunNumber::new(42), epoch, sources, builders);
-/// let mut config = SupervisorConfig::new("127.0.0.1:0", plan);
-/// config.journal = Some(JournalConfig { path: path.clone(), fsync: JournalFsync::None });
-/// let supervisor = Supervisor::start(config).await?;
-/// # let builder = BuilderConfig::new(BuilderId::new(1), supervisor.address().to_string());
-/// # let builder = Builder::connect(builder, NullSink).await?;
-/// supervisor.abort(); // as if its process were killed
-/// # builder.abort();
-///
-/// // Another supervisor with this journal goes on with the run.
-/// assert_eq!(unfinished_run(&path)?, Some(RunNumber::new(42)));
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalConfig {
     /// Path of the file, which only one supervisor at a time can open.
@@ -64,19 +37,6 @@ pub struct JournalConfig {
 }
 
 /// Reason for which a journal cannot be used.
-///
-/// ```
-/// use evb::supervisor::{JournalError, unfinished_run};
-///
-/// # let dir = tempfile::tempdir()?;
-/// let path = dir.path().join("journal");
-/// std::fs::write(&path, "not a journal")?;
-/// match unfinished_run(&path) {
-///     Err(JournalError::Foreign(file)) => assert_eq!(file, path),
-///     other => panic!("{other:?}"),
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// The operating system refused an operation on the file.

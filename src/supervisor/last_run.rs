@@ -6,17 +6,6 @@ use evb_core::{
 use serde::{Deserialize, Serialize};
 
 /// Summary of a run that is over.
-///
-/// ```
-/// use evb::{ledger::RunReport, supervisor::LastRun};
-///
-/// let verdict = "all complete".to_owned();
-/// let mut report = RunReport { run: 42, verdict, ..RunReport::default() };
-/// report.annotation.kind = "cosmics".to_owned();
-/// let last = LastRun::from(&report);
-/// let entry = format!("run {} ({}): {}", last.run, last.annotation.kind, last.verdict);
-/// assert_eq!(entry, "run 42 (cosmics): all complete");
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LastRun {
     /// Number of the run.

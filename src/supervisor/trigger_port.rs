@@ -31,24 +31,6 @@ const CLIENTS: usize = 16;
 const BATCH: usize = 64;
 
 /// Source of external triggers.
-///
-/// ```
-/// use evb::{prelude::*, supervisor::TriggerInput};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let (sources, builders) = (vec![SourceId::new(1)], vec![BuilderId::new(1)]);
-/// # let epoch = SupervisorConfig::fresh_epoch();
-/// # let mut plan = RunPlan::new(RunNumber::new(1), epoch, sources, builders);
-/// plan.trigger = TriggerKind::External;
-/// let mut config = SupervisorConfig::new("127.0.0.1:0", plan);
-/// config.trigger_input = Some(TriggerInput::Udp("127.0.0.1:0".to_owned()));
-/// let supervisor = Supervisor::bind(config).await?;
-/// let triggers = supervisor.trigger_address().ok_or("no trigger input")?;
-/// assert_ne!(triggers.port(), 0, "the trigger system sends to this port");
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TriggerInput {
     /// Lines over TCP at the given `host:port`: a count, or an empty line for one trigger.

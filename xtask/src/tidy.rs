@@ -50,7 +50,7 @@ const CHECKS: [Check; 23] = [
     ("indices have types", indices::check),
     ("simulator has no protocol", simulated::check),
     ("names", names::check),
-    ("examples of types", examples::check),
+    ("examples", examples::check),
     ("unsafe only in evb-net", unsafety::check),
     ("tests in sibling files", apart::check),
     ("no private paths", private_paths::check),

@@ -148,12 +148,6 @@ pub struct RunId(u128);
 pub struct ShortRunId(u32);
 
 /// Reason why a text is no [`RunId`].
-///
-/// ```
-/// use evb_core::id::{ParseRunIdError, RunId};
-///
-/// assert_eq!("42".parse::<RunId>(), Err(ParseRunIdError));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this is no run id, which has 32 hexadecimal digits")]
 pub struct ParseRunIdError;
@@ -255,13 +249,6 @@ impl EventId {
 }
 
 /// A process's part in a run: its role and id.
-///
-/// ```
-/// use evb_core::id::{BuilderId, Peer, SourceId};
-///
-/// let absent = [Peer::Source(SourceId::new(3)), Peer::Builder(BuilderId::new(1))];
-/// assert_eq!(absent.map(|peer| peer.to_string()), ["source 3", "builder 1"]);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Peer {
     /// The supervisor; a run has exactly one supervisor.

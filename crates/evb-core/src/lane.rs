@@ -66,22 +66,6 @@ pub enum DatagramFault {
 
 /// A record that contradicts the state of the lane. The peer is at fault, and the receiver closes
 /// the connection.
-///
-/// ```
-/// use evb_core::{id::EventId, lane::LaneError};
-///
-/// /// Returns the event that is named in an error, to look it up in the source's log.
-/// fn event_of(error: LaneError) -> Option<EventId> {
-///     match error {
-///         LaneError::Oversize { event, .. } => Some(event),
-///         LaneError::WrongEvent { found, .. } => Some(found),
-///         _ => None,
-///     }
-/// }
-///
-/// let error = LaneError::Oversize { event: EventId::new(7), length: 9000, limit: 8192 };
-/// assert_eq!(event_of(error), Some(EventId::new(7)));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LaneError {
     /// An ANNOUNCE record begins beyond the last announced byte.

@@ -16,15 +16,6 @@ use Outcome::{Becomes, Ignored, Refused};
 use State::{Configured, Failed, Paused, Running, Stopping, Unconfigured};
 
 /// State of a system.
-///
-/// ```
-/// use evb_core::run_control::{Command, State};
-///
-/// let state = State::Unconfigured.command(Command::Configure)?.command(Command::Start)?;
-/// assert_eq!(state, State::Running);
-/// assert!(state.command(Command::Reset).is_err(), "stop the run first");
-/// # Ok::<(), evb_core::run_control::Refusal>(())
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum State {
     /// No configuration is in force. Sources and builders cannot register yet.
@@ -44,13 +35,6 @@ pub enum State {
 }
 
 /// Command of a person or program.
-///
-/// ```
-/// use evb_core::run_control::Command;
-///
-/// assert_eq!("pause".parse(), Ok(Command::Pause));
-/// assert!("Pause".parse::<Command>().is_err(), "names of commands are in lower case");
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Command {
     /// Read the configuration and open the next run to sources and builders.

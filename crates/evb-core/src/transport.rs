@@ -3,13 +3,6 @@
 use core::fmt;
 
 /// Transport protocol of the lanes. Messages to and from the supervisor always use TCP.
-///
-/// ```
-/// use evb_core::transport::Transport;
-///
-/// assert_eq!(Transport::Udp.word(), "udp");
-/// assert_eq!(Transport::default().to_string(), "TCP");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Transport {
     /// TCP, with one byte stream for each lane.

@@ -16,6 +16,16 @@ use crate::{
 };
 
 /// The level of detail of a listing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListOptions {
+    /// Lists each fragment too.
+    pub fragments: bool,
+    /// The epochs of the records to list; `None` for all.
+    pub epochs: Option<EpochRange>,
+}
+
+/// Lists an event file as text: its header, one line for each record, and any damage found.
+/// Payloads are neither read nor checked: [`crate::verify()`] checks them.
 ///
 /// ```
 /// use evb_core::{event::Event, id::*};
@@ -39,16 +49,6 @@ use crate::{
 /// assert!(text.lines().last().is_some_and(|line| line.contains("source 1")), "{text}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ListOptions {
-    /// Lists each fragment too.
-    pub fragments: bool,
-    /// The epochs of the records to list; `None` for all.
-    pub epochs: Option<EpochRange>,
-}
-
-/// Lists an event file as text: its header, one line for each record, and any damage found.
-/// Payloads are neither read nor checked: [`crate::verify()`] checks them.
 ///
 /// # Errors
 /// Returns any error of `out`, and an error of reading the file as [`io::ErrorKind::Other`].

@@ -13,14 +13,6 @@ use evb_core::{
 use crate::format::{Flaw, HeaderFlaw};
 
 /// A failed operation on a file or directory.
-///
-/// ```
-/// use evb_file::files_at;
-///
-/// let error = files_at("/no/such/directory".as_ref()).err().ok_or("it exists")?;
-/// assert_eq!((error.action, error.source.kind()), ("open", std::io::ErrorKind::NotFound));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}: {source}{}", path.display(), advice(source))]
 pub struct FileError {
@@ -49,25 +41,6 @@ impl FileError {
 }
 
 /// An error that prevents a writer from being created.
-///
-/// ```
-/// use evb_core::id::*;
-/// use evb_file::*;
-///
-/// # let dir = tempfile::tempdir()?;
-/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
-/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
-/// # writer.close()?;
-/// // The run was written to this directory before.
-/// # let epoch = Epoch::new(2);
-/// let again = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
-/// match EventFileWriter::create(dir.path(), again, WriterOptions::default()) {
-///     Err(CreateError::Exists { path, .. }) => assert!(path.ends_with("run000007_b01_0000.evb")),
-///     other => panic!("{other:?}"),
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     /// The directory already holds event files of the requested run. The existing files were not
@@ -94,21 +67,6 @@ pub enum CreateError {
 }
 
 /// An error that prevents events from being written.
-///
-/// ```
-/// use evb_core::{event::Event, id::*};
-/// use evb_file::*;
-///
-/// # let dir = tempfile::tempdir()?;
-/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
-/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
-/// let foreign = Event::empty(EventId::new(3), RunNumber::new(8), epoch, builder);
-/// let error = writer.append(&foreign).err().ok_or("it was accepted")?;
-/// assert_eq!(error.not_accepted(), [EventId::new(3)]);
-/// writer.append(&Event::empty(EventId::new(4), run, epoch, builder))?; // the writer goes on
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The caller appended an event that cannot go into this file, for example one of another run.
@@ -165,24 +123,6 @@ impl WriteError {
 }
 
 /// The reason why a file cannot hold an event.
-///
-/// ```
-/// use evb_core::{event::Event, id::*};
-/// use evb_file::*;
-///
-/// # let dir = tempfile::tempdir()?;
-/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
-/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
-/// let event = Event::empty(EventId::FIRST, run, epoch, BuilderId::new(2));
-/// match writer.append(&event) {
-///     Err(WriteError::Refused { why, .. }) => {
-///         assert_eq!(why, EventRefusal::Builder { event: BuilderId::new(2), file: builder });
-///     }
-///     other => panic!("{other:?}"),
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EventRefusal {
     /// The event belongs to another run than the file.
@@ -223,29 +163,6 @@ pub enum EventRefusal {
 
 /// An error that a reader returns in place of an event, or that prevents the reader from being
 /// opened.
-///
-/// ```
-/// use evb_core::{event::Event, id::*};
-/// use evb_file::*;
-///
-/// # let dir = tempfile::tempdir()?;
-/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
-/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
-/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
-/// # event.add(SourceId::new(1), Default::default(), "data".into());
-/// # writer.append(&event)?;
-/// # let path = writer.path();
-/// writer.commit()?;
-/// drop(writer); // as if its process were killed
-/// let length = std::fs::metadata(&path)?.len();
-/// std::fs::File::options().write(true).open(&path)?.set_len(length - 8)?;
-/// match EventFile::open(&path)?.events().next() {
-///     Some(Err(ReadError::TornTail { event, .. })) => assert_eq!(event, Some(EventId::FIRST)),
-///     other => panic!("{other:?}"),
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The operating system refused an operation.

@@ -25,26 +25,6 @@ pub(crate) const ENTRY: u64 = 24;
 const TRAILER: u64 = 24;
 
 /// The offset of one event's record, as the index of a file stores it.
-///
-/// ```
-/// use evb_core::{event::Event, id::*};
-/// use evb_file::*;
-///
-/// # let dir = tempfile::tempdir()?;
-/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
-/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
-/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
-/// # event.add(SourceId::new(1), Default::default(), "data".into());
-/// # writer.append(&event)?;
-/// # let path = writer.path();
-/// # writer.close()?;
-/// let file = EventFile::open(&path)?;
-/// let entries = file.index_entries(0, 1000)?;
-/// assert_eq!(entries[0].event, EventId::FIRST);
-/// assert_eq!(file.event_at(entries[0])?.fragments().len(), 1);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IndexEntry {
     /// The trigger number.
@@ -203,26 +183,6 @@ impl ClosingBlock<'_> {
 const PIECE: usize = 64 * 1024;
 
 /// The state of a file's index.
-///
-/// ```
-/// use evb_core::{event::Event, id::*};
-/// use evb_file::*;
-///
-/// # let dir = tempfile::tempdir()?;
-/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
-/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
-/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
-/// # event.add(SourceId::new(1), Default::default(), "data".into());
-/// # writer.append(&event)?;
-/// # let path = writer.path();
-/// writer.commit()?;
-/// // The writer still runs, so the file has no index yet.
-/// let file = EventFile::open(&path)?;
-/// assert_eq!(file.index_state(), IndexState::Absent);
-/// assert!(file.event(EventId::FIRST)?.is_some(), "found by a scan");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexState {
     /// The file was closed and its index is intact.

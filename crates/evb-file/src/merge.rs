@@ -29,25 +29,6 @@ use input::{EventCopy, Input};
 use unfinished::Unfinished;
 
 /// The outcome of a merge.
-///
-/// ```
-/// use evb_core::{event::Event, id::*};
-/// use evb_file::*;
-///
-/// # let dir = tempfile::tempdir()?;
-/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
-/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
-/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
-/// # event.add(SourceId::new(1), Default::default(), "data".into());
-/// # writer.append(&event)?;
-/// # let path = writer.path();
-/// # writer.close()?;
-/// let (from, to) = (dir.path().to_owned(), dir.path().join("merged"));
-/// let report = merge(&[from], &Selection::default(), to, WriterOptions::default())?;
-/// assert_eq!((report.written.events, report.damaged.total), (1, 0));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MergeReport {
     /// The totals of the output.
@@ -81,29 +62,6 @@ pub fn few_of_each_file(damage: &[String]) -> Vec<&str> {
 }
 
 /// The reason why a run was not merged, or not completely.
-///
-/// ```
-/// use evb_core::id::*;
-/// use evb_file::*;
-///
-/// # let dir = tempfile::tempdir()?;
-/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
-/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
-/// # writer.close()?;
-/// # let run = RunNumber::new(8);
-/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
-/// # EventFileWriter::create(dir.path(), identity, WriterOptions::default())?.close()?;
-/// // The directory has files of the runs 7 and 8.
-/// let to = dir.path().join("merged");
-/// match merge(&[dir.path().to_owned()], &Selection::default(), to, WriterOptions::default()) {
-///     Err(MergeError::Runs(RunsError::Several { runs })) => {
-///         assert_eq!(runs[1].run, RunNumber::new(8));
-///     }
-///     other => panic!("{other:?}"),
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
     /// There is no input file, or a given path does not exist.
@@ -137,6 +95,25 @@ pub enum MergeError {
 /// open only while its range of event ids is being merged, so rotated files take no more than one
 /// open file for each builder. The merge holds in memory one event and a piece of the index of each
 /// open file (the whole index if the file must be scanned).
+///
+/// ```
+/// use evb_core::{event::Event, id::*};
+/// use evb_file::*;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
+/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
+/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
+/// # event.add(SourceId::new(1), Default::default(), "data".into());
+/// # writer.append(&event)?;
+/// # let path = writer.path();
+/// # writer.close()?;
+/// let (from, to) = (dir.path().to_owned(), dir.path().join("merged"));
+/// let report = merge(&[from], &Selection::default(), to, WriterOptions::default())?;
+/// assert_eq!((report.written.events, report.damaged.total), (1, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn merge(
     inputs: &[PathBuf],
     selection: &Selection,

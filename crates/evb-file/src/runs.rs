@@ -18,29 +18,10 @@ use crate::{
 };
 
 /// The choice of a run by its number, or by the first digits of its id.
-///
-/// ```
-/// use evb_core::id::{RunId, RunNumber};
-/// use evb_file::{ParseChoiceError, RunChoice};
-///
-/// let id = RunId::new(0x5eed_cafe << 96);
-/// let run = RunNumber::new(7);
-/// let is_chosen = |text: &str| text.parse::<RunChoice>().map(|choice| choice.fits(run, id));
-/// assert_eq!(is_chosen("7"), Ok(true));
-/// assert_eq!(is_chosen("5EED"), Ok(true));
-/// assert_eq!(is_chosen("5eee"), Ok(false));
-/// assert_eq!(is_chosen("5ee"), Err(ParseChoiceError), "the id needs four digits");
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunChoice(String);
 
 /// The reason why a text chooses no run.
-///
-/// ```
-/// use evb_file::{ParseChoiceError, RunChoice};
-///
-/// assert_eq!("run 7".parse::<RunChoice>(), Err(ParseChoiceError));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("give a run number, or at least the first 4 of the hexadecimal digits of a run id")]
 pub struct ParseChoiceError;
@@ -80,17 +61,6 @@ impl fmt::Display for RunChoice {
 }
 
 /// A range of epochs, both ends included.
-///
-/// ```
-/// use evb_core::id::Epoch;
-/// use evb_file::EpochRange;
-///
-/// let range: EpochRange = "10..20".parse()?;
-/// assert!(range.contains(Epoch::new(20)) && !range.contains(Epoch::new(21)));
-/// assert!("10..".parse::<EpochRange>()?.contains(Epoch::new(u64::MAX)));
-/// assert!(!"10".parse::<EpochRange>()?.contains(Epoch::new(11)));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EpochRange {
     /// The lowest epoch.
@@ -100,12 +70,6 @@ pub struct EpochRange {
 }
 
 /// The reason why a text is no [`EpochRange`].
-///
-/// ```
-/// use evb_file::{EpochRange, ParseEpochsError};
-///
-/// assert_eq!("2..1".parse::<EpochRange>(), Err(ParseEpochsError));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("give one epoch, or the first and the last: A..B, A.. or ..B")]
 pub struct ParseEpochsError;
@@ -132,15 +96,6 @@ impl FromStr for EpochRange {
 }
 
 /// The choice of one run among those of several files.
-///
-/// ```
-/// use evb_core::id::Epoch;
-/// use evb_file::Selection;
-///
-/// let selection = Selection { epochs: "10..20".parse().ok(), ..Selection::default() };
-/// assert!(selection.takes(Epoch::new(10)) && !selection.takes(Epoch::new(9)));
-/// assert!(Selection::default().takes(Epoch::new(9)));
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// The run; `None` if the files are of one run only.
@@ -160,18 +115,6 @@ impl Selection {
 }
 
 /// A run found in files.
-///
-/// ```
-/// use evb_core::{id::*, time::Utc};
-/// use evb_file::FoundRun;
-///
-/// let (run, epoch) = (RunNumber::new(7), Epoch::new(3));
-/// let mut found = FoundRun { run, epoch, ..FoundRun::default() };
-/// assert_eq!(found.to_string(), "run 7 (id unknown, epoch 3, 0 files)");
-/// (found.run_id, found.begun) = (RunId::new(0x5eed_cafe << 96), Utc::from_nanos(1));
-/// found.files = vec!["run000007_b01_0000.evb".into()];
-/// assert_eq!(found.to_string(), "run 7 (5eedcafe, begun 1970-01-01T00:00:00.000000001Z, 1 file)");
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundRun {
     /// The number of the run.
@@ -203,17 +146,6 @@ impl fmt::Display for FoundRun {
 }
 
 /// The reason why files are not those of one run.
-///
-/// ```
-/// use evb_core::id::RunNumber;
-/// use evb_file::{FoundRun, RunsError};
-///
-/// let of = |run| FoundRun { run: RunNumber::new(run), ..FoundRun::default() };
-/// let text = RunsError::Several { runs: vec![of(7), of(8)] }.to_string();
-/// assert!(text.starts_with("the files are of 2 runs: run 7 (") && text.ends_with("with `--run`"));
-/// let text = RunsError::Several { runs: vec![of(7), of(7)] }.to_string();
-/// assert!(text.ends_with("or take them for one run with `--same-run`"), "neither has an id");
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunsError {
     /// The files are of several runs, or the choice fits several runs.

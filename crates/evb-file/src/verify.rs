@@ -63,17 +63,6 @@ pub struct VerifyOptions {
 }
 
 /// The reason why nothing was verified.
-///
-/// ```
-/// use evb_file::{VerifyError, VerifyOptions, verify};
-///
-/// # let dir = tempfile::tempdir()?;
-/// match verify(&[dir.path().to_owned()], &VerifyOptions::default()) {
-///     Err(VerifyError::NoFiles { paths }) => assert_eq!(paths, [dir.path()]),
-///     other => panic!("{other:?}"),
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
     /// None of the given paths leads to an event file.
@@ -99,6 +88,24 @@ fn list(paths: &[PathBuf]) -> String {
 ///
 /// Verification takes 24 bytes of memory for each event of the largest run, some more for each
 /// different set of missing sources, and 24 MiB at most for the index of a file.
+///
+/// ```
+/// use evb_core::{event::Event, id::*};
+/// use evb_file::*;
+///
+/// # let dir = tempfile::tempdir()?;
+/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
+/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
+/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
+/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
+/// # event.add(SourceId::new(1), Default::default(), "data".into());
+/// # writer.append(&event)?;
+/// # let path = writer.path();
+/// # writer.close()?;
+/// let report = verify(&[dir.path().to_owned()], &VerifyOptions::default())?;
+/// assert!(report.is_clean() && report.runs[0].events == 1, "{report}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn verify(paths: &[PathBuf], options: &VerifyOptions) -> Result<VerifyReport, VerifyError> {
     verify_watched(paths, options, |_| ())
 }

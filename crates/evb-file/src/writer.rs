@@ -82,15 +82,6 @@ pub struct FileIdentity {
 }
 
 /// The guarantee of [`EventFileWriter::commit`].
-///
-/// ```
-/// use evb_file::{FsyncPolicy, WriterOptions};
-///
-/// // The host has no uninterruptible power supply: each commit waits for the disk.
-/// let options = WriterOptions { fsync: FsyncPolicy::Commit, ..WriterOptions::default() };
-/// assert_ne!(options, WriterOptions::default());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FsyncPolicy {
     /// Committed events survive a killed process.
@@ -137,21 +128,6 @@ impl Default for WriterOptions {
 }
 
 /// The numbers of files, events and bytes that a writer has committed.
-///
-/// ```
-/// use evb_core::{event::Event, id::*};
-/// use evb_file::*;
-///
-/// # let dir = tempfile::tempdir()?;
-/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
-/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
-/// writer.append(&Event::empty(EventId::FIRST, run, epoch, builder))?;
-/// assert_eq!(writer.written().events, 0, "it is not committed yet");
-/// writer.commit()?;
-/// assert_eq!(writer.written().events, 1);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// The number of files begun.

@@ -6,22 +6,6 @@ mod tests;
 use std::{io, os::fd::BorrowedFd};
 
 /// Marks of a connection's packets; where a mark is `None`, the operating system's default applies.
-///
-/// ```
-/// use std::os::fd::AsFd as _;
-///
-/// use evb_net::class::TrafficClass;
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let socket = tokio::net::UdpSocket::bind("127.0.0.1:0").await?;
-/// let class = TrafficClass { dscp: Some(46), priority: None }; // expedited forwarding
-/// class.apply(socket.as_fd())?;
-/// # #[cfg(target_os = "linux")]
-/// assert_eq!(socket2::SockRef::from(&socket).tos_v4()?, 46 << 2);
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficClass {
     /// Differentiated services code point: the six bits in the IP header by which switches and

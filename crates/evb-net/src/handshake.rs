@@ -35,17 +35,6 @@ pub use evb_core::session::HANDSHAKE_TIMEOUT;
 pub use refusals::RefusalLog;
 
 /// Reason why a handshake failed.
-///
-/// ```
-/// use evb_net::handshake::HandshakeError;
-///
-/// /// Returns true if it helps to correct `[security]` rather than to wait.
-/// fn is_configuration(error: &HandshakeError) -> bool {
-///     error.is_about_keys()
-/// }
-/// assert!(is_configuration(&HandshakeError::WrongKey));
-/// assert!(!is_configuration(&HandshakeError::Timeout));
-/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
     /// The peer did not complete the handshake within [`HANDSHAKE_TIMEOUT`].

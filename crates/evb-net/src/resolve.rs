@@ -9,20 +9,6 @@ use std::{
 };
 
 /// Reason why a `host:port` has no address.
-///
-/// ```
-/// use evb_net::resolve::{ResolveError, resolve};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// assert_eq!(resolve("127.0.0.1:7000").await?, ["127.0.0.1:7000".parse()?]);
-/// match resolve("127.0.0.1").await {
-///     Err(ResolveError::Form { text }) => assert_eq!(text, "127.0.0.1", "has no port"),
-///     other => panic!("{other:?}"),
-/// }
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum ResolveError {
     /// The text does not have the form `host:port`.

@@ -5,18 +5,6 @@
 //! The unsafe code of this module is one call each of `sendmsg` and `recvmsg`.
 
 /// Clock on which the departure time of a datagram is read.
-///
-/// ```
-/// use evb_net::pacing::DepartureClock;
-///
-/// fn queueing_discipline(clock: DepartureClock) -> &'static str {
-///     match clock {
-///         DepartureClock::Monotonic => "fq",
-///         DepartureClock::Tai => "etf",
-///     }
-/// }
-/// assert_eq!(queueing_discipline(DepartureClock::Tai), "etf");
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DepartureClock {
     /// `CLOCK_MONOTONIC`, which the queueing discipline `fq` uses.

@@ -8,17 +8,6 @@ use crate::pace::Pace;
 pub const CONTROL_CLASS: ClassIndex = ClassIndex::new(1);
 
 /// A traffic class of a link, as configured.
-///
-/// ```
-/// use evb_core::units::Rate;
-/// use evb_shaper::Class;
-///
-/// let guaranteed = Some(Rate::from_bits_per_second(9_000_000_000));
-/// let data = Class { name: "data".to_owned(), guaranteed, ..Class::default() };
-/// let control = Class { name: "control".to_owned(), ..Class::default() };
-/// assert_eq!(control.guaranteed, None, "a hundredth of the link");
-/// # assert!(data.ceiling.is_none());
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Class {
     /// Name of the class in configurations and reports.
@@ -69,22 +58,6 @@ pub(crate) struct PlannedClass {
 }
 
 /// Reason why a configuration of traffic classes is invalid.
-///
-/// ```
-/// use evb_core::units::{Bytes, Rate};
-/// use evb_shaper::{ByteMeasure, Class, LinkPlan, LinkPlanError, Pace};
-///
-/// let gigabits = |count: u64| Rate::from_bits_per_second(count * 1_000_000_000);
-/// let link = Pace { rate: gigabits(10), burst: Bytes::kib(64), measure: ByteMeasure::Line };
-/// let class = |name: &str, rate| Class {
-///     name: name.to_owned(),
-///     guaranteed: Some(gigabits(rate)),
-///     ..Class::default()
-/// };
-/// let plan = LinkPlan::new(link, vec![class("data", 9), class("control", 2)]);
-/// let (guaranteed, link) = (gigabits(11), gigabits(10));
-/// assert_eq!(plan, Err(LinkPlanError::Overcommitted { guaranteed, link }));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkPlanError {
     /// The list of classes is empty.

@@ -18,25 +18,6 @@ pub use crossings::{Crossings, QueueLoad};
 /// The lane from a source to a builder goes up through the nodes that only the source is behind,
 /// and down through those that only the builder is behind. Links carry both directions at the same
 /// time, and each direction has its own [`Queue`] with the node's rate and buffer.
-///
-/// ```
-/// use evb_core::{index::{BuilderIndex, SourceIndex}, units::{Bytes, Rate}};
-/// use evb_shaper::topology::{Node, Topology};
-///
-/// // Four sources at the first switch, two builders at a second one behind a trunk.
-/// let mut topology = Topology::default();
-/// let rate = Some(Rate::from_bits_per_second(155_000_000));
-/// let buffer = Some(Bytes::kib(128));
-/// let trunk = topology.add(Node { name: "core".into(), rate, buffer, parent: None });
-/// (0..4).for_each(|_| { topology.add_source(None); });
-/// (0..2).for_each(|_| { topology.add_builder(Some(trunk)); });
-/// let path = topology.path(SourceIndex::new(3), BuilderIndex::new(1));
-/// assert_eq!(path.iter().map(|queue| queue.node).collect::<Vec<_>>(), [trunk]);
-///
-/// // An event has 400 bytes from each source, and all of them cross the trunk.
-/// let load = topology.crossings().loads(&[Bytes::new(400); 4], &[1; 2])[0];
-/// assert_eq!((load.queue, load.bytes()), (path[0], 1600.0));
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
     nodes: Vec<Node>,

@@ -8,21 +8,6 @@ use super::{Batch, Room};
 ///
 /// Readout that must not read its hardware before it can pass the data on reserves room first.
 /// Dropping a permit gives the room back.
-///
-/// ```
-/// use evb::prelude::*;
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let run = LocalSystem::new(1, 1).events(1).start(|_| NullSink).await?;
-/// let permit = run.sources()[0].reserve(Bytes::kib(64)).await?;
-/// let data = vec![7; 1000]; // is read from the hardware now
-/// assert!(data.len() <= permit.size().as_usize());
-/// permit.push(Fragment::new(EventId::FIRST, Timestamp::new(0), data));
-/// assert_eq!(run.finished().await?.events.complete, 1);
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Debug)]
 #[must_use = "a permit that is dropped gives its room back"]
 pub struct Permit<'a> {

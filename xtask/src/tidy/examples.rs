@@ -1,10 +1,13 @@
-//! Checks that every type that a program can name through the crate evb has an example in its
-//! documentation. Rustdoc compiles these examples, and runs them unless they need other processes.
+//! Checks that every entry point that a program can name through the crate evb has an example in
+//! its documentation: traits, and types with a constructor, at the type or at the constructor.
+//! Rustdoc compiles these examples, and runs them unless they need other processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use quote::ToTokens as _;
 use syn::{
-    Attribute, Expr, ExprLit, Ident, Item, Lit, Meta, Visibility, parse::ParseStream, parse::Parser as _,
+    Attribute, Expr, ExprLit, Ident, ImplItem, ImplItemFn, Item, ItemImpl, Lit, Meta, ReturnType, Type,
+    Visibility, parse::ParseStream, parse::Parser as _,
 };
 
 use super::{
@@ -15,15 +18,17 @@ use super::{
 };
 use crate::repo::Repo;
 
-/// The crate whose public types must have examples. It re-exports types of other crates.
+/// The crate whose entry points must have examples. It re-exports items of other crates.
 const FACADE: &str = "evb";
 
 /// Attributes of a code block that rustdoc compiles. A block without attributes is Rust, too.
 const COMPILED: [&str; 4] = ["rust", "no_run", "compile_fail", "should_panic"];
 
 pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
-    let trees = crates(repo).iter().map(|krate| (krate.ident(), ModuleTree::of(repo, krate))).collect();
-    let mut walk = Walk { trees: &trees, seen: BTreeSet::new(), found: BTreeSet::new() };
+    let trees: BTreeMap<_, _> =
+        crates(repo).iter().map(|krate| (krate.ident(), ModuleTree::of(repo, krate))).collect();
+    let constructors = trees.iter().map(|(krate, tree)| (krate.as_str(), constructors(tree))).collect();
+    let mut walk = Walk { trees: &trees, constructors, seen: BTreeSet::new(), found: BTreeSet::new() };
     walk.visit(FACADE, &[], None);
     walk.found.into_iter().collect()
 }
@@ -31,6 +36,8 @@ pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
 /// A walk over the public items of [`FACADE`], through its re-exports.
 struct Walk<'a> {
     trees: &'a BTreeMap<String, ModuleTree<'a>>,
+    /// The types of each crate that have a public constructor, and whether one has an example.
+    constructors: BTreeMap<&'a str, BTreeMap<String, bool>>,
     /// Crate and path of every module that was visited, and of every single item.
     seen: BTreeSet<(String, Vec<String>)>,
     found: BTreeSet<Violation>,
@@ -58,9 +65,21 @@ impl<'a> Walk<'a> {
             if let Some((ident, docs)) = declared(item)
                 && only.is_none_or(|only| ident == only)
                 && !has_example(&docs)
+                && !self.needs_none(krate, item, &ident)
             {
-                let message = format!("the type `{ident}` has no example: add one to its doc comment");
+                let message = format!("the entry point `{ident}` has no example: add one to its doc comment");
                 self.found.insert(Violation::new(&module.file.path, ident.span().start().line, message));
+            }
+        }
+    }
+
+    /// Returns true for a type that no constructor makes, or one with an example of its own.
+    fn needs_none(&self, krate: &str, item: &Item, ident: &Ident) -> bool {
+        match item {
+            Item::Trait(_) | Item::Macro(_) => false,
+            _ => {
+                let of_crate = self.constructors.get(krate);
+                of_crate.and_then(|all| all.get(&ident.to_string())).is_none_or(|has_example| *has_example)
             }
         }
     }
@@ -87,6 +106,30 @@ impl<'a> Walk<'a> {
         let is_it = |item: &Item| matches!(item, Item::Mod(m) if m.ident == name && is_public(&m.vis));
         self.get(krate, parent).is_some_and(|parent| parent.items.iter().any(is_it))
     }
+}
+
+/// Returns the types with a public constructor: a function without `self` that returns the type.
+/// The value is true if one of its constructors has an example.
+fn constructors(tree: &ModuleTree<'_>) -> BTreeMap<String, bool> {
+    let mut all = BTreeMap::new();
+    for item in tree.modules.iter().flat_map(|module| module.items.iter()) {
+        let Item::Impl(block @ ItemImpl { trait_: None, .. }) = item else { continue };
+        let Type::Path(path) = &*block.self_ty else { continue };
+        let Some(name) = path.path.segments.last().map(|segment| segment.ident.to_string()) else { continue };
+        for function in block.items.iter().filter_map(|item| constructor(item, &name)) {
+            *all.entry(name.clone()).or_default() |= has_example(&function.attrs);
+        }
+    }
+    all
+}
+
+/// Returns the item if it is a public function that makes a value of the type without having one.
+fn constructor<'a>(item: &'a ImplItem, name: &str) -> Option<&'a ImplItemFn> {
+    let ImplItem::Fn(function) = item else { return None };
+    let ReturnType::Type(_, returned) = &function.sig.output else { return None };
+    let returned = returned.to_token_stream().to_string();
+    let makes_it = returned.split(' ').any(|word| word == "Self" || word == name);
+    (makes_it && function.sig.receiver().is_none() && is_public(&function.vis)).then_some(function)
 }
 
 fn is_public(visibility: &Visibility) -> bool {

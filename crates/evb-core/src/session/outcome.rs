@@ -111,22 +111,6 @@ impl Participation {
 }
 
 /// A fault that ends a role's part in a run with an error.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use evb_core::session::RoleFault;
-///
-/// let fault = RoleFault::Abandoned {
-///     cause: "the connection was reset".to_owned(),
-///     tried: Duration::from_secs(90),
-///     last: "no route to host".to_owned(),
-///     held: String::new(),
-/// };
-/// // The source adds what is lost with it.
-/// let text = fault.holding(|| "12 fragments are lost".to_owned()).to_string();
-/// assert!(text.contains("again: no route to host; 12 fragments are lost; start"), "{text}");
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RoleFault {
     /// The supervisor could not be reached, or refused the role; the text says which.

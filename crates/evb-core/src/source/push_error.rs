@@ -6,18 +6,6 @@ use crate::{id::EventId, units::Bytes};
 pub const MAX_AHEAD: u64 = 1 << 20;
 
 /// Reason for which a source refuses a fragment. The caller made a mistake.
-///
-/// ```
-/// use evb_core::{id::EventId, source::PushError, units::Bytes};
-///
-/// let (event, size, limit) = (EventId::new(7), Bytes::mib(5), Bytes::mib(4));
-/// let error = PushError::Oversize { event, size, limit };
-/// assert_eq!(
-///     error.to_string(),
-///     "event 7: the fragment has 5 MiB, more than max_fragment = 4 MiB; \
-///      raise max_fragment of this source"
-/// );
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PushError {
     /// The fragment is larger than the source's `max_fragment`.

@@ -21,15 +21,6 @@ pub enum SourceLoss {
 
 /// Rule for the start of a run while sources have no readout yet: of the front ends that should be
 /// connected, none is.
-///
-/// ```
-/// use evb_core::{id::*, supervisor::*};
-///
-/// let (sources, builders) = ([1, 2].map(SourceId::new).to_vec(), vec![BuilderId::new(1)]);
-/// let mut plan = RunPlan::new(RunNumber::new(1), Epoch::new(1), sources, builders);
-/// plan.first_readouts = FirstReadouts::Refuse; // a run without the tracker is of no value
-/// assert_ne!(plan.first_readouts, FirstReadouts::default());
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FirstReadouts {
     /// The run begins, and its report remarks on these sources.

@@ -7,24 +7,6 @@ use crate::{
 };
 
 /// Reason why a run cannot begin now.
-///
-/// ```
-/// use evb_core::{
-///     id::*,
-///     ledger::Annotation,
-///     supervisor::{RunPlan, SupervisorCore},
-///     time::Instant,
-/// };
-///
-/// let (sources, builders) = (vec![SourceId::new(1)], vec![BuilderId::new(1)]);
-/// let plan = RunPlan::new(RunNumber::new(1), Epoch::new(1), sources, builders);
-/// let held = RunPlan { hold: true, ..plan };
-/// let mut run = SupervisorCore::new(held, 1, Instant::ZERO)?;
-/// let error = run.begin(&Annotation::default(), Instant::ZERO).err();
-/// let said = error.map(|error| error.to_string()).unwrap_or_default();
-/// assert!(said.starts_with("not registered with the supervisor: source 1, builder 1"));
-/// # Ok::<(), evb_core::supervisor::PlanError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotReady {
     /// The listed peers have not registered, or have left; each with the reason that it gave, if it
@@ -59,21 +41,6 @@ pub enum NotReady {
 }
 
 /// Reason why an operator's change of a run is refused.
-///
-/// ```
-/// use evb_core::{
-///     id::*,
-///     supervisor::{ChangeError, RunPlan, SupervisorCore},
-///     time::Instant,
-/// };
-///
-/// let (sources, builders) = (vec![SourceId::new(1)], vec![BuilderId::new(1)]);
-/// let plan = RunPlan::new(RunNumber::new(1), Epoch::new(1), sources, builders);
-/// let mut run = SupervisorCore::new(plan, 1, Instant::ZERO)?;
-/// let known = run.add_builder(BuilderId::new(1), Instant::ZERO);
-/// assert_eq!(known, Err(ChangeError::KnownBuilder(BuilderId::new(1))));
-/// # Ok::<(), evb_core::supervisor::PlanError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     /// The run has not begun, or no longer takes triggers.

@@ -54,17 +54,6 @@ pub enum Output {
 }
 
 /// The state of a run.
-///
-/// ```
-/// use evb_core::supervisor::RunState;
-///
-/// /// Returns true while a trigger is counted, be it as an event or as dead time.
-/// fn counts_triggers(state: RunState) -> bool {
-///     matches!(state, RunState::Running | RunState::Paused)
-/// }
-///
-/// assert!(!counts_triggers(RunState::default()), "the peers are still registering");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunState {
     /// Waiting for peers to register and to connect their lanes.
@@ -83,19 +72,6 @@ pub enum RunState {
 }
 
 /// A short summary of the run, which costs little to compute.
-///
-/// ```
-/// use evb_core::supervisor::{Progress, RunState};
-///
-/// let mut progress =
-///     Progress { state: RunState::Running, sources_up: 7, ..Progress::default() };
-/// (progress.events.complete, progress.outstanding) = (1200, 16);
-/// let line = format!(
-///     "{} sources up, {} events complete, {} under way",
-///     progress.sources_up, progress.events.complete, progress.outstanding
-/// );
-/// assert_eq!(line, "7 sources up, 1200 events complete, 16 under way");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Progress {
     /// Number of the run, which may change until the run begins.

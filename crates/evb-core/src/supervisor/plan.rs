@@ -17,14 +17,6 @@ use crate::{
 };
 
 /// Failures that written journal entries survive.
-///
-/// ```
-/// use evb_core::supervisor::JournalFsync;
-///
-/// // The supervisor's host has no uninterruptible power supply.
-/// let fsync = JournalFsync::Commit;
-/// assert_ne!(fsync, JournalFsync::default());
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JournalFsync {
     /// Entries survive a killed process, because the kernel has them.
@@ -36,15 +28,6 @@ pub enum JournalFsync {
 }
 
 /// Rule by which the builder of the next event is chosen.
-///
-/// ```
-/// use evb_core::{id::*, supervisor::*};
-///
-/// let (sources, builders) = (vec![SourceId::new(1)], [1, 2].map(BuilderId::new).to_vec());
-/// let mut plan = RunPlan::new(RunNumber::new(1), Epoch::new(1), sources, builders);
-/// assert_eq!(plan.policy, AssignmentPolicy::RoundRobin);
-/// plan.policy = AssignmentPolicy::LeastLoaded; // one builder has a faster disk
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AssignmentPolicy {
     /// Builders take turns; a builder without a free slot is skipped.
@@ -144,17 +127,6 @@ pub struct RunPlan {
 }
 
 /// Reason why a run with this plan is impossible: an error in the configuration.
-///
-/// ```
-/// use evb_core::{
-///     id::*,
-///     supervisor::{PlanError, RunPlan},
-/// };
-///
-/// let (sources, builders) = ([2, 1].map(SourceId::new).to_vec(), vec![BuilderId::new(1)]);
-/// let plan = RunPlan::new(RunNumber::new(1), Epoch::new(1), sources, builders);
-/// assert_eq!(plan.check(), Err(PlanError::Order { role: "source", id: 1 }));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// The run has no source.

@@ -11,20 +11,6 @@ use crate::{id::RunNumber, time::Instant, wire::journal::Entry};
 use reading::Reading;
 
 /// Reason why a run cannot be recovered from a journal.
-///
-/// ```
-/// use evb_core::{
-///     id::*,
-///     supervisor::{RecoverError, Recovery, RunPlan},
-///     time::Instant,
-/// };
-///
-/// let (sources, builders) = (vec![SourceId::new(1)], vec![BuilderId::new(1)]);
-/// let plan = RunPlan::new(RunNumber::new(1), Epoch::new(1), sources, builders);
-/// // No entry of a journal was read.
-/// let recovered = Recovery::new(plan).finish(Instant::ZERO);
-/// assert_eq!(recovered.err(), Some(RecoverError::Empty));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecoverError {
     /// The journal has no entries. Start a new run.

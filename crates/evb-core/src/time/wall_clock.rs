@@ -43,14 +43,6 @@ pub enum ClockState {
 }
 
 /// A reading of a host's wall clock.
-///
-/// ```
-/// use evb_core::time::{ClockState, Utc, WallClock};
-///
-/// let reading =
-///     WallClock { utc: Utc::from_nanos(1_763_000_000_000_000_000), state: ClockState::Unknown };
-/// assert!(reading.utc.is_known());
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WallClock {
     /// The time that the clock shows.
@@ -98,12 +90,6 @@ impl fmt::Display for Utc {
 }
 
 /// Reason why a text is no [`Utc`].
-///
-/// ```
-/// use evb_core::time::{ParseUtcError, Utc};
-///
-/// assert_eq!("yesterday".parse::<Utc>(), Err(ParseUtcError));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this is no time; write it as 2025-11-13T02:13:20.123456789Z")]
 pub struct ParseUtcError;

@@ -35,14 +35,6 @@ pub struct Announcement {
 }
 
 /// The request in a trigger message.
-///
-/// ```
-/// use evb_core::trigger::announcement::{Asked, parse_datagram};
-///
-/// assert_eq!(parse_datagram(b"12"), Ok(Asked::Count(12)));
-/// assert_eq!(parse_datagram(b""), Ok(Asked::Count(1)), "one trigger");
-/// assert!(parse_datagram(b"twelve").is_err());
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// A number of triggers that happen now.

@@ -5,19 +5,6 @@ use core::{str::FromStr, time::Duration};
 use super::{Bytes, Frequency, Rate};
 
 /// Reason for which a text is not a quantity, with the text and a correct example.
-///
-/// ```
-/// use evb_core::units::{Bytes, UnitError};
-///
-/// match "1000".parse::<Bytes>() {
-///     Err(UnitError::Bare { given, example }) => {
-///         assert_eq!((given.as_str(), example), ("1000", "\"128 KiB\""));
-///     }
-///     other => panic!("{other:?}"),
-/// }
-/// let error = "3 Gbit/s".parse::<Bytes>().err();
-/// assert!(matches!(error, Some(UnitError::UnknownUnit { quantity: "size", .. })));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// The number has no unit.
@@ -184,6 +171,13 @@ impl FromStr for Frequency {
 }
 
 /// Reads a duration such as `"2 s"` or `"50 ms"`.
+///
+/// ```
+/// use evb_core::units::parse_duration;
+///
+/// assert_eq!(parse_duration("50 ms").map(|time| time.as_micros()), Ok(50_000));
+/// assert!(parse_duration("50").is_err(), "a number without a unit is refused");
+/// ```
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     DURATION.read(text).map(|nanos| Duration::from_nanos(nanos.round() as u64))
 }

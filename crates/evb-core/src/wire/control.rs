@@ -92,17 +92,6 @@ pub enum Verdict {
 }
 
 /// A control message with invalid numbers. The peer is at fault.
-///
-/// ```
-/// use evb_core::{id::EventId, wire::control::Decisions};
-///
-/// let decisions = Decisions::starting(EventId::new(0));
-/// let error = decisions.verdicts().err();
-/// assert_eq!(
-///     error.map(|error| error.to_string()).as_deref(),
-///     Some("malformed Decisions: event ids start at 1"),
-/// );
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed {message}: {problem}")]
 pub struct MalformedMessage {

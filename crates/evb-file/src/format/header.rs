@@ -19,23 +19,6 @@ pub(crate) const MIN_HEADER: u64 = second::PREFIX as u64 + 8;
 const MERGED: u16 = 1;
 
 /// The header of an event file.
-///
-/// ```
-/// use evb_core::id::*;
-/// use evb_file::*;
-///
-/// # let dir = tempfile::tempdir()?;
-/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
-/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
-/// # let path = writer.path();
-/// # writer.close()?;
-/// let file = EventFile::open(&path)?;
-/// let header = file.header();
-/// assert_eq!((header.run, header.builder, header.sequence), (run, Some(builder), 0));
-/// assert!(header.creator.starts_with("evb-file"));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileHeader {
     /// The version of the file's format.
@@ -74,19 +57,6 @@ pub struct FileHeader {
 }
 
 /// The reason why a file header is unusable.
-///
-/// ```
-/// use evb_file::{EventFile, ReadError, format::HeaderFlaw};
-///
-/// # let dir = tempfile::tempdir()?;
-/// let path = dir.path().join("notes.evb");
-/// std::fs::write(&path, "this is not an event file")?;
-/// match EventFile::open(&path) {
-///     Err(ReadError::Header { flaw, .. }) => assert_eq!(flaw, HeaderFlaw::Magic),
-///     other => panic!("{other:?}"),
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderFlaw {
     /// The file is not an event file.

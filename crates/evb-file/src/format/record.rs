@@ -28,28 +28,6 @@ const EVENT_TAG: u16 = 3;
 const LOST_PACKETS: u16 = 4;
 
 /// The entry of one fragment in a record's head.
-///
-/// ```
-/// use evb_core::{event::Event, id::*};
-/// use evb_file::*;
-///
-/// # let dir = tempfile::tempdir()?;
-/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
-/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
-/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
-/// # event.add(SourceId::new(1), Default::default(), "data".into());
-/// # writer.append(&event)?;
-/// # let path = writer.path();
-/// # writer.close()?;
-/// // The size of each fragment, without reading a payload.
-/// for record in EventFile::open(&path)?.records() {
-///     for fragment in &record?.fragments {
-///         assert_eq!((fragment.source, fragment.length), (SourceId::new(1), 4));
-///     }
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FragmentEntry {
     /// The fragment's source.
@@ -63,30 +41,6 @@ pub struct FragmentEntry {
 }
 
 /// The content of a record's head, after its checksum was verified. The payloads are not in memory.
-///
-/// ```
-/// use evb_core::{event::Event, id::*, units::Bytes};
-/// use evb_file::*;
-///
-/// # let dir = tempfile::tempdir()?;
-/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
-/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
-/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
-/// # event.add(SourceId::new(1), Default::default(), "data".into());
-/// # writer.append(&event)?;
-/// # let path = writer.path();
-/// # writer.close()?;
-/// // Reads small events only.
-/// let file = EventFile::open(&path)?;
-/// for record in file.records() {
-///     let record = record?;
-///     if record.payload_size() < Bytes::mib(1) {
-///         assert_eq!(file.read(&record)?.id, record.event);
-///     }
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The offset of the record in the file, in bytes.

@@ -29,28 +29,6 @@ const READ: u64 = 8 << 20;
 /// `first_fragments[i + 1]` of `sources`, `timestamps`, `checksums`, `offsets` and `lengths`. Its
 /// missing sources are rows `first_missing[i]` to `first_missing[i + 1]` of `missing` and `causes`,
 /// and its absent sources are rows of `absent` and `absent_causes` in the same way.
-///
-/// ```
-/// use evb_core::{event::Event, id::*};
-/// use evb_file::*;
-///
-/// # let dir = tempfile::tempdir()?;
-/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
-/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
-/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
-/// # event.add(SourceId::new(1), Default::default(), "data".into());
-/// # writer.append(&event)?;
-/// # let path = writer.path();
-/// # writer.close()?;
-/// let file = EventFile::open(&path)?;
-/// let mut memory = Vec::new();
-/// let batch = Batches::new(&file).read_next(&mut memory, 1000).ok_or("the file has no event")?;
-/// assert_eq!((batch.events, batch.lengths), (vec![1], vec![4]));
-/// let begin = batch.offsets[0] as usize;
-/// assert_eq!(&memory[begin..begin + 4], b"data");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug, Default)]
 pub struct Batch {
     /// The offset in the file at which the bytes of this batch begin.

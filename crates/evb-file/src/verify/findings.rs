@@ -12,26 +12,6 @@ use evb_core::{
 use super::json;
 
 /// An event without all its fragments.
-///
-/// ```
-/// use evb_core::{
-///     event::{Cause, Event, MissingSource},
-///     id::*,
-/// };
-/// use evb_file::*;
-///
-/// # let dir = tempfile::tempdir()?;
-/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
-/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
-/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
-/// event.missing.push(MissingSource::new(SourceId::new(3), Cause::Down));
-/// # writer.append(&event)?;
-/// # writer.close()?;
-/// let report = verify(&[dir.path().to_owned()], &VerifyOptions::default())?;
-/// assert_eq!(report.runs[0].incomplete.first[0].missing[0].to_string(), "source 3 (down)");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct IncompleteEvent {
@@ -47,14 +27,6 @@ pub struct IncompleteEvent {
 }
 
 /// A range of event ids that no file has.
-///
-/// ```
-/// use evb_core::id::EventId;
-/// use evb_file::Gap;
-///
-/// let gap = Gap { first: EventId::new(18), last: EventId::new(20) };
-/// assert_eq!(gap.last.number() - gap.first.number() + 1, 3, "events are in no file");
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Gap {
@@ -67,26 +39,6 @@ pub struct Gap {
 }
 
 /// A second or later copy of an event in one epoch.
-///
-/// ```
-/// use evb_core::{event::Event, id::*};
-/// use evb_file::*;
-///
-/// # let dir = tempfile::tempdir()?;
-/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
-/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
-/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
-/// # event.add(SourceId::new(1), Default::default(), "data".into());
-/// # writer.append(&event)?;
-/// # let path = writer.path();
-/// # writer.append(&event)?;
-/// # writer.close()?;
-/// // The file has two records of event 1.
-/// let report = verify(&[path], &VerifyOptions::default())?;
-/// assert_eq!(report.runs[0].duplicates.first, [Duplicate { event: EventId::FIRST, epoch }]);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Duplicate {
@@ -99,15 +51,6 @@ pub struct Duplicate {
 }
 
 /// A copy of an event that does not count, because the event was built again in a later epoch.
-///
-/// ```
-/// use evb_core::id::{Epoch, EventId};
-/// use evb_file::Superseded;
-///
-/// let (epoch, by) = (Epoch::new(1), Epoch::new(2));
-/// let copy = Superseded { event: EventId::new(7), epoch, by };
-/// assert!(copy.by > copy.epoch, "event {} was built again", copy.event);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Superseded {
@@ -123,18 +66,6 @@ pub struct Superseded {
 }
 
 /// Damaged bytes in a file.
-///
-/// ```
-/// use evb_core::id::EventId;
-/// use evb_file::{Damage, Listed};
-///
-/// /// Returns the events whose records are damaged, as far as they are known.
-/// fn events(damaged: &Listed<Damage>) -> Vec<EventId> {
-///     damaged.first.iter().filter_map(|damage| damage.event).collect()
-/// }
-///
-/// assert!(events(&Listed::default()).is_empty());
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Damage {
@@ -151,15 +82,6 @@ pub struct Damage {
 }
 
 /// A file that ends inside a record.
-///
-/// ```
-/// use evb_core::{id::EventId, units::Bytes};
-/// use evb_file::TornTail;
-///
-/// let (path, event) = ("run000007_b01_0000.evb".into(), Some(EventId::new(7)));
-/// let tail = TornTail { path, offset: 4096, length: Bytes::new(96), event, elsewhere: true };
-/// assert!(tail.elsewhere, "nothing is lost");
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct TornTail {
@@ -180,26 +102,6 @@ pub struct TornTail {
 }
 
 /// A file or record that does not belong to the run.
-///
-/// ```
-/// use evb_core::{event::Event, id::*};
-/// use evb_file::*;
-///
-/// # let dir = tempfile::tempdir()?;
-/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
-/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
-/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
-/// # event.add(SourceId::new(1), Default::default(), "data".into());
-/// # writer.append(&event)?;
-/// # let path = writer.path();
-/// # writer.close()?;
-/// // The name of the file says that it is of run 8.
-/// std::fs::rename(path, dir.path().join("run000008_b01_0000.evb"))?;
-/// let report = verify(&[dir.path().to_owned()], &VerifyOptions::default())?;
-/// assert_eq!((report.runs[0].run, report.runs[0].foreign.first[0].run), (run, RunNumber::new(8)));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Foreign {
@@ -215,25 +117,6 @@ pub struct Foreign {
 }
 
 /// A file without an index.
-///
-/// ```
-/// use evb_core::{event::Event, id::*};
-/// use evb_file::*;
-///
-/// # let dir = tempfile::tempdir()?;
-/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
-/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
-/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
-/// # event.add(SourceId::new(1), Default::default(), "data".into());
-/// # writer.append(&event)?;
-/// # let path = writer.path();
-/// writer.commit()?; // and still runs
-/// let report = verify(&[dir.path().to_owned()], &VerifyOptions::default())?;
-/// assert_eq!(report.runs[0].without_index.first, [NotClosed { path }]);
-/// assert!(report.is_clean());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct NotClosed {
@@ -243,16 +126,6 @@ pub struct NotClosed {
 }
 
 /// A file that could not be read.
-///
-/// ```
-/// use evb_file::{VerifyOptions, verify};
-///
-/// # let dir = tempfile::tempdir()?;
-/// std::fs::write(dir.path().join("notes.evb"), "this is not an event file")?;
-/// let report = verify(&[dir.path().to_owned()], &VerifyOptions::default())?;
-/// assert!(report.unreadable[0].why.contains("not an event file"));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Unreadable {

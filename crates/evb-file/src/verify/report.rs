@@ -20,17 +20,6 @@ use crate::{
 };
 
 /// A list of findings of one kind: their total number, and the details of the first ones.
-///
-/// ```
-/// use evb_file::{Gap, Listed};
-///
-/// /// Says how many findings are not listed.
-/// fn more(gaps: &Listed<Gap>) -> u64 {
-///     gaps.total - gaps.first.len() as u64
-/// }
-///
-/// assert_eq!(more(&Listed { total: 3, first: vec![] }), 3);
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Listed<T> {
@@ -59,24 +48,6 @@ impl<T> Listed<T> {
 }
 
 /// The result of a verification, with a report for each run.
-///
-/// ```
-/// use evb_core::{event::Event, id::*};
-/// use evb_file::*;
-///
-/// # let dir = tempfile::tempdir()?;
-/// # let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
-/// # let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
-/// # let mut writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
-/// # let mut event = Event::empty(EventId::FIRST, run, epoch, builder);
-/// # event.add(SourceId::new(1), Default::default(), "data".into());
-/// # writer.append(&event)?;
-/// # let path = writer.path();
-/// # writer.close()?;
-/// let report = verify(&[dir.path().to_owned()], &VerifyOptions::default())?;
-/// assert!(report.is_clean() && report.runs[0].events == 1, "{report}");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct VerifyReport {
@@ -99,22 +70,6 @@ impl VerifyReport {
 }
 
 /// Two or more runs that have the same number.
-///
-/// ```
-/// use evb_core::id::*;
-/// use evb_file::*;
-///
-/// # let dir = tempfile::tempdir()?;
-/// let places = [dir.path().join("daq1"), dir.path().join("daq2")];
-/// for (place, id) in places.iter().zip([1, 2]) {
-///     let (run, run_id) = (RunNumber::new(7), RunId::new(id << 96));
-///     let identity = FileIdentity { run, run_id, ..FileIdentity::default() };
-///     EventFileWriter::create(place, identity, WriterOptions::default())?.close()?;
-/// }
-/// let report = verify(&places, &VerifyOptions::default())?;
-/// assert!(!report.is_clean() && report.shared_numbers[0].runs.len() == 2, "{report}");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct SharedNumber {
@@ -127,14 +82,6 @@ pub struct SharedNumber {
 }
 
 /// The number of events without a source, for one cause.
-///
-/// ```
-/// use evb_core::{event::Cause, id::SourceId};
-/// use evb_file::WithoutSource;
-///
-/// let without = WithoutSource { source: SourceId::new(3), cause: Cause::Down, events: 5 };
-/// assert_eq!(without.to_string(), "5 without source 3 (down)");
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct WithoutSource {
@@ -155,15 +102,6 @@ impl fmt::Display for WithoutSource {
 }
 
 /// The result of verifying one run.
-///
-/// ```
-/// use evb_file::RunReport;
-///
-/// let mut run = RunReport { events: 98, expected: Some(100), ..RunReport::default() };
-/// assert!(!run.is_clean(), "two events are missing");
-/// run.events = 100;
-/// assert!(run.is_clean());
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct RunReport {
@@ -254,17 +192,6 @@ impl RunReport {
 }
 
 /// The facts found about one file of a run.
-///
-/// ```
-/// use evb_file::{FileReport, RunReport};
-///
-/// /// Returns the file with the most records.
-/// fn fullest(run: &RunReport) -> Option<&FileReport> {
-///     run.files.iter().max_by_key(|file| file.records)
-/// }
-///
-/// assert_eq!(fullest(&RunReport::default()), None);
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct FileReport {

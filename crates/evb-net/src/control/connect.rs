@@ -29,23 +29,6 @@ use crate::{
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Reason why a peer could not be reached, which decides if another attempt makes sense.
-///
-/// ```
-/// use evb_net::control::{ConnectError, open};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?; // is closed again
-/// match open(&port.to_string(), None, None).await {
-///     Err(ConnectError::Unreachable { address, reason }) => {
-///         assert_eq!(address, port.to_string());
-///         assert_eq!(reason.kind(), std::io::ErrorKind::ConnectionRefused);
-///     }
-///     other => panic!("{other:?}"),
-/// }
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The `host:port` is malformed, or its host name has no address.

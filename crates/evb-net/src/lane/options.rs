@@ -9,16 +9,6 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::{class::TrafficClass, congestion, udp::UdpOptions};
 
 /// Options of a lane's socket; where an option is `None`, the operating system's default applies.
-///
-/// ```
-/// use evb_core::units::Bytes;
-/// use evb_net::lane::LaneOptions;
-///
-/// // The switches have a queue of their own for code point 10.
-/// let receive_buffer = Some(Bytes::mib(8));
-/// let options = LaneOptions { dscp: Some(10), receive_buffer, ..LaneOptions::default() };
-/// assert!(options.nodelay, "grants must not wait for acknowledgements");
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneOptions {
     /// True to send small records at once (`TCP_NODELAY`); otherwise grants wait for TCP

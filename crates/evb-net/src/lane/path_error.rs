@@ -3,13 +3,6 @@
 use std::{io, net::SocketAddr};
 
 /// Reason why a lane cannot use datagrams.
-///
-/// ```
-/// use evb_net::lane::PathError;
-///
-/// let error = PathError::Silence { peer: "192.0.2.7:7101".parse().expect("an address") };
-/// assert!(error.to_string().contains("firewalls"));
-/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
     /// The builder replied to no probe of any size.

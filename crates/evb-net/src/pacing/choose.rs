@@ -25,16 +25,6 @@ use super::{
 use crate::{sys_txtime::DepartureClock, timer::Timer};
 
 /// The executor of departure times that was chosen for this host, and the reason for the choice.
-///
-/// ```
-/// use evb_net::pacing::{Choice, Offload, Software, choose};
-///
-/// // Without a path to try, software is chosen.
-/// let Choice { executor, reason, .. } = choose(None, Software::timer(), &[])?;
-/// assert_eq!(executor.offload(), Offload::Software);
-/// assert_eq!(reason, "software, by timer");
-/// # Ok::<(), evb_net::pacing::NotProved>(())
-/// ```
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// Executor that prepares the sockets and realizes the departure times.
@@ -46,21 +36,6 @@ pub struct Choice {
 }
 
 /// Reason why the requested offload is refused.
-///
-/// ```
-/// use evb_net::pacing::{NotProved, Offload};
-///
-/// let error = NotProved {
-///     offload: Offload::Txtime,
-///     why: "the packets left at once".to_owned(),
-///     remedy: Some("tc qdisc replace dev eth1 root fq".to_owned()),
-/// };
-/// assert_eq!(
-///     error.to_string(),
-///     "offload = \"txtime\": the packets left at once; to make it work: \
-///      tc qdisc replace dev eth1 root fq; or choose offload = \"auto\""
-/// );
-/// ```
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("offload = \"{offload}\": {why}; {}", remedy.as_deref().map_or_else(|| "offload = \"auto\" chooses one that works".into(), |remedy| format!("to make it work: {remedy}; or choose offload = \"auto\"")))]
 pub struct NotProved {

@@ -148,13 +148,6 @@ impl Executor for Software {
 
 /// Executor in the kernel: datagrams carry their departure times (`SO_TXTIME`), and the queueing
 /// discipline `fq` holds them until then. A late datagram leaves at once.
-///
-/// ```
-/// use evb_net::pacing::{Executor as _, Offload, Transport, Txtime};
-///
-/// assert_eq!(Txtime.offload(), Offload::Txtime);
-/// assert!(!Txtime.offload().fits(Transport::Tcp), "a TCP stream has no departure times");
-/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Txtime;
 
@@ -187,14 +180,6 @@ impl Executor for Txtime {
 /// Executor in the kernel: datagrams carry their departure times on `CLOCK_TAI`, and the queueing
 /// discipline `etf` holds them until then. `etf` drops late datagrams, which suits users who prefer
 /// a loss to a disturbance of other trains, so this executor is used only on request.
-///
-/// ```
-/// use evb_net::pacing::{DepartureClock, Etf, Executor as _, Txtime};
-///
-/// // The departure times are those of another clock than with `fq`.
-/// assert_eq!(Etf.clock(), Some(DepartureClock::Tai));
-/// assert_eq!(Txtime.clock(), Some(DepartureClock::Monotonic));
-/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Etf;
 

@@ -71,15 +71,6 @@ impl Trial {
 }
 
 /// Result of the proof of one offload on one path.
-///
-/// ```
-/// use evb_net::pacing::{Offload, Transport, Trial, prove};
-///
-/// let home = [127, 0, 0, 1];
-/// let proof = prove(Offload::Software, &Trial::new(Transport::Udp, home, home));
-/// assert_eq!(proof.offload, Offload::Software);
-/// println!("{proof}"); // such as "software works on lo: ..."
-/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proof {
     /// Offload that was tried.

@@ -38,23 +38,6 @@ const FILE_LIMIT: u64 = 4096;
 pub struct PresharedKey(Arc<Zeroizing<[u8; KEY_LENGTH]>>);
 
 /// Reason why a key cannot be read or created.
-///
-/// ```
-/// use std::os::unix::fs::PermissionsExt as _;
-///
-/// use evb_net::security::{KeyError, PresharedKey, SecretError};
-///
-/// # let dir = tempfile::tempdir()?;
-/// # let path = dir.path().join("evb.key");
-/// # PresharedKey::generate()?.write_new(&path)?;
-/// // The usual mistake after a copy: other users may read the key.
-/// std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644))?;
-/// match PresharedKey::read(&path) {
-///     Err(KeyError::File(SecretError::Mode { mode, .. })) => assert_eq!(mode & 0o777, 0o644),
-///     other => panic!("{other:?}"),
-/// }
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The key file cannot be read, or others may read or change it.

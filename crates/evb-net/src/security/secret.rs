@@ -13,13 +13,6 @@ use std::{
 use rustix::fs::{OFlags, StatVfsMountFlags, fstatvfs};
 
 /// Reason why a file with a secret is not used.
-///
-/// ```
-/// use evb_net::security::{SecretError, open_secret};
-///
-/// let refused = open_secret("/dev/null".as_ref());
-/// assert!(matches!(refused, Err(SecretError::NotAFile(_))));
-/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     /// The file cannot be read.
