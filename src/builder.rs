@@ -28,7 +28,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     filter::{AcceptAll, Filter},
-    role::{self, Access, Entry, Place, RoleError, RoleHandle, RunOutcome, TurnCounters},
+    role::{self, Access, AdmittedRole, RoleError, RoleHandle, RoleThread, RunOutcome, TurnCounters},
     sink::{Sink, stage},
 };
 
@@ -206,7 +206,7 @@ impl Builder {
         role::check_transport(config.transport)?;
         let name = format!("builder {}", config.id);
         let (address, role) =
-            RoleHandle::start(name, Place::Own(config.cpu), |mut joined, run_ends| async move {
+            RoleHandle::start(name, RoleThread::Own(config.cpu), |mut joined, run_ends| async move {
                 let bound = bind(&config).await;
                 let (stage, prepared) = stage::start(config.id, sink, Box::new(filter), config.give_up)?;
                 let prepared = tokio::time::timeout(PREPARATION, prepared).await;
@@ -232,7 +232,7 @@ impl Builder {
                 }
                 let (listener, address) = bound?;
                 let (entry, _) = tokio::select! {
-                    entered = Entry::join(member, access, run_ends) => entered?,
+                    entered = AdmittedRole::join(member, access, run_ends) => entered?,
                     () = joined.closed() => return Err(RoleError::Unwanted),
                 };
                 role::hand_over(joined, address).await?;

@@ -30,11 +30,11 @@ pub use evb_shaper::cost::packet_cost;
 
 pub(crate) use busy_poll::BusyPoll;
 pub(crate) use decline::decline;
-pub(crate) use entry::{Beginning, Entry};
+pub(crate) use entry::{AdmittedRole, JoinOutcome};
 pub use evb_core::session::RunOutcome;
 pub use evb_net::host::is_forked_child;
 pub(crate) use greetings::Greetings;
-pub(crate) use handle::{Place, RoleHandle, hand_over};
+pub(crate) use handle::{RoleHandle, RoleThread, hand_over};
 pub(crate) use link::{Access, SupervisorLink, classify};
 pub use turn_counters::TurnCounters;
 pub(crate) use wakes::Wakes;

@@ -43,14 +43,14 @@ pub use null::NullSink;
 #[error("{cause}")]
 pub struct SinkError {
     cause: String,
-    held: Held,
+    held: HeldEvents,
     /// Events that the sink accepted before, and that are gone.
     gone: Vec<EventId>,
 }
 
 /// Events that the builder holds to write them again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Held {
+enum HeldEvents {
     /// No events: the events that were not accepted are lost.
     None,
     /// All events that were written since the last commit.
@@ -64,7 +64,7 @@ impl SinkError {
     /// `write`, it means that this event is lost; as the result of `commit`, that all events since
     /// the last commit are. The ledger names the lost events with this cause.
     pub fn lost(cause: impl Into<String>) -> Self {
-        Self { cause: cause.into(), held: Held::None, gone: Vec::new() }
+        Self { cause: cause.into(), held: HeldEvents::None, gone: Vec::new() }
     }
 
     /// Returns an error of a sink that may accept the events later, for example when the disk is no
@@ -72,13 +72,13 @@ impl SinkError {
     /// slots, and when all slots are occupied, triggers are inhibited. As the result of `write` or
     /// `commit`, this error means that none of the events since the last commit was accepted.
     pub fn passing(cause: impl Into<String>) -> Self {
-        Self { cause: cause.into(), held: Held::All, gone: Vec::new() }
+        Self { cause: cause.into(), held: HeldEvents::All, gone: Vec::new() }
     }
 
     /// Returns a passing error of a sink that has accepted all events since the last commit except
     /// the given ones.
     pub fn passing_but_for(cause: impl Into<String>, events: Vec<EventId>) -> Self {
-        Self { cause: cause.into(), held: Held::These(events), gone: Vec::new() }
+        Self { cause: cause.into(), held: HeldEvents::These(events), gone: Vec::new() }
     }
 
     /// Adds events that the sink accepted before and that are gone, for example with a file that
@@ -102,15 +102,15 @@ impl SinkError {
     }
 
     pub(crate) fn is_passing(&self) -> bool {
-        self.held != Held::None
+        self.held != HeldEvents::None
     }
 
     /// Returns true if that event of the batch is to be written again.
     fn holds(&self, event: EventId) -> bool {
         match &self.held {
-            Held::None => false,
-            Held::All => true,
-            Held::These(events) => events.contains(&event),
+            HeldEvents::None => false,
+            HeldEvents::All => true,
+            HeldEvents::These(events) => events.contains(&event),
         }
     }
 }

@@ -21,7 +21,7 @@ use evb_core::{
     units::Bytes,
 };
 
-use crate::role::{self, Entry, Place, RoleError, RoleHandle, RunOutcome};
+use crate::role::{self, AdmittedRole, RoleError, RoleHandle, RoleThread, RunOutcome};
 pub use blocking::BlockingSource;
 pub use config::SourceConfig;
 pub use evb_core::source::{BeforeStart, PushError as Refused};
@@ -127,10 +127,10 @@ impl Source {
         let (intake, outlet) = input::intake(config.max_fragment, config.backlog);
         let id = config.id;
         let name = format!("source {id}");
-        let place = config.cpu.map_or(Place::Any, |core| Place::Own(Some(core)));
+        let place = config.cpu.map_or(RoleThread::Any, |core| RoleThread::Own(Some(core)));
         let (first, role) = RoleHandle::start(name, place, |mut joined, run_ends| async move {
             let (entry, first) = tokio::select! {
-                entered = Entry::join(member, access, run_ends) => entered?,
+                entered = AdmittedRole::join(member, access, run_ends) => entered?,
                 () = joined.closed() => return Err(RoleError::Unwanted),
             };
             outlet.begin(first);

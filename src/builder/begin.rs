@@ -10,9 +10,9 @@ use evb_net::{clock, host, pacing::Transport};
 use evb_shaper::role::{BuilderPlan, BuilderRole, BuilderRoleConfig};
 use tokio::net::TcpListener;
 
-use super::{BuilderConfig, driver::Driver, ends, lanes::Lanes};
+use super::{BuilderConfig, driver::Driver, ends, lanes::BuilderLanes};
 use crate::{
-    role::{self, Beginning, Entry, RoleError, RunOutcome},
+    role::{self, AdmittedRole, JoinOutcome, RoleError, RunOutcome},
     sink::stage::Stage,
 };
 
@@ -20,12 +20,12 @@ use crate::{
 pub(super) async fn run(
     config: BuilderConfig,
     listener: TcpListener,
-    entry: Entry,
+    entry: AdmittedRole,
     stage: Stage,
 ) -> Result<RunOutcome, RoleError> {
     let (start, mut link, run_ends) = match entry.begin().await? {
-        Beginning::Start(start, link, run_ends) => (start, link, run_ends),
-        Beginning::Over(outcome) => return Ok(*outcome),
+        JoinOutcome::Start(start, link, run_ends) => (start, link, run_ends),
+        JoinOutcome::Over(outcome) => return Ok(*outcome),
     };
     let (role, lanes) = match role_of(&config, listener, &start) {
         Ok(parts) => parts,
@@ -60,12 +60,12 @@ fn role_of(
     config: &BuilderConfig,
     listener: TcpListener,
     start: &Start,
-) -> Result<(BuilderRole, Lanes), RoleError> {
+) -> Result<(BuilderRole, BuilderLanes), RoleError> {
     let mut plan = BuilderPlan::new(of_role(config, &listener)?, start)?;
     let sources = plan.sources().to_vec();
     let ends = ends::create(config.transport, &listener, &config.lane, plan.shaping_mut(), &sources)?;
     let role = BuilderRole::new(plan, start, clock::now())?;
-    Ok((role, Lanes::new(listener, sources.len(), config, ends)))
+    Ok((role, BuilderLanes::new(listener, sources.len(), config, ends)))
 }
 
 /// Returns the configuration of the builder's state machine.

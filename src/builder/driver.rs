@@ -16,7 +16,7 @@ use evb_net::{clock, timer::Timer};
 use evb_shaper::role::{BuilderOutput, BuilderRole};
 use tokio::sync::mpsc;
 
-use super::{BuilderConfig, lanes::Lanes};
+use super::{BuilderConfig, lanes::BuilderLanes};
 use crate::{
     role::{self, BusyPoll, RoleError, RunOutcome, SupervisorLink},
     sink::{
@@ -29,7 +29,7 @@ use crate::{
 pub(super) struct Driver {
     role: BuilderRole,
     link: SupervisorLink,
-    lanes: Lanes,
+    lanes: BuilderLanes,
     stage: Stage,
     timer: Timer,
     busy_poll: BusyPoll,
@@ -42,7 +42,7 @@ impl Driver {
         config: &BuilderConfig,
         role: BuilderRole,
         link: SupervisorLink,
-        lanes: Lanes,
+        lanes: BuilderLanes,
         stage: Stage,
         stop: mpsc::Receiver<String>,
         now: Instant,

@@ -1,4 +1,4 @@
-//! [`Ends`]: a builder's ends of all its lanes. Streams and datagrams implement it.
+//! [`BuilderEnds`]: a builder's ends of all its lanes. Streams and datagrams implement it.
 
 mod streams;
 #[cfg(feature = "udp")]
@@ -21,7 +21,7 @@ use streams::Streams;
 pub(super) type Ended = (LaneIndex, LaneEnd);
 
 /// A builder's ends of all its lanes.
-pub(super) trait Ends {
+pub(super) trait BuilderEnds {
     /// Returns true if a lane is open.
     fn is_open(&self, lane: LaneIndex) -> bool;
 
@@ -67,7 +67,7 @@ pub(super) fn create(
     options: &LaneOptions,
     shaping: &mut Shaping,
     sources: &[SourceId],
-) -> io::Result<Box<dyn Ends>> {
+) -> io::Result<Box<dyn BuilderEnds>> {
     match transport {
         #[cfg(feature = "udp")]
         Transport::Udp => Ok(Box::new(datagrams::create(listener.local_addr()?, options, shaping, sources)?)),

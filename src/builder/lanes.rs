@@ -1,4 +1,4 @@
-//! [`Lanes`]: a builder's lanes, from the listener to the bytes that arrive.
+//! [`BuilderLanes`]: a builder's lanes, from the listener to the bytes that arrive.
 
 use std::{io, task::Context, task::Poll};
 
@@ -14,23 +14,23 @@ use tokio::net::TcpListener;
 use super::{
     BuilderConfig,
     accept::{Entrance, LaneRequest},
-    ends::{Ended, Ends},
+    ends::{BuilderEnds, Ended},
 };
 
 /// A builder's lanes, from the listener to the bytes that arrive.
-pub(super) struct Lanes {
+pub(super) struct BuilderLanes {
     entrance: Entrance,
-    ends: Box<dyn Ends>,
+    ends: Box<dyn BuilderEnds>,
     /// Lanes that have ended and are not dropped yet.
     ended: Vec<Ended>,
 }
 
-impl Lanes {
+impl BuilderLanes {
     pub(super) fn new(
         listener: TcpListener,
         sources: usize,
         config: &BuilderConfig,
-        ends: Box<dyn Ends>,
+        ends: Box<dyn BuilderEnds>,
     ) -> Self {
         Self { entrance: Entrance::new(listener, sources, config), ends, ended: Vec::new() }
     }

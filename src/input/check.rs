@@ -3,7 +3,7 @@ use evb_core::{
     id::{EventId, SourceId},
 };
 
-use super::pattern::{Place, STAMP, Stamp};
+use super::pattern::{PatternStart, STAMP, Stamp};
 use crate::filter::{Filter, FilterVerdict};
 
 #[cfg(test)]
@@ -92,7 +92,7 @@ impl Filter for CheckContent {
 
 fn check(event: EventId, fragment: FragmentView<'_>, extent: ContentCheck) -> Result<(), WrongContent> {
     let payload = fragment.payload;
-    let place = Place::stamped(payload);
+    let place = PatternStart::stamped(payload);
     let stamp = Stamp::new(event, fragment.source, place, payload.len());
     let wrong = |problem| WrongContent { source_id: fragment.source, problem };
     if !stamp.is_on(payload) {

@@ -8,7 +8,7 @@ use evb_core::{
     units::Bytes,
 };
 
-use super::pattern::{Place, Stamp};
+use super::pattern::{PatternStart, Stamp};
 use crate::source::Readout;
 
 #[cfg(test)]
@@ -106,7 +106,7 @@ pub struct Generator {
 #[derive(Debug)]
 struct Kept {
     memory: Payload,
-    place: Place,
+    place: PatternStart,
 }
 
 impl Generator {
@@ -142,7 +142,7 @@ impl Generator {
         if self.block.capacity() < length {
             self.block = BytesMut::with_capacity(BLOCK);
         }
-        let place = Place::of(event, self.source, length);
+        let place = PatternStart::of(event, self.source, length);
         place.write(length, &mut self.block);
         Stamp::new(event, self.source, place, length).write(&mut self.block);
         self.block.split().freeze()
@@ -153,7 +153,7 @@ impl Generator {
     fn large(&mut self, event: EventId, length: usize) -> Payload {
         let (mut memory, place) = self.free(length).unwrap_or_else(|| {
             let mut memory = BytesMut::with_capacity(length);
-            let place = Place::of(event, self.source, length);
+            let place = PatternStart::of(event, self.source, length);
             place.write(length, &mut memory);
             (memory, place)
         });
@@ -169,7 +169,7 @@ impl Generator {
 
     /// Takes memory for a payload of `length` bytes, with the content written before, from the
     /// payloads to which no reference is left.
-    fn free(&mut self, length: usize) -> Option<(BytesMut, Place)> {
+    fn free(&mut self, length: usize) -> Option<(BytesMut, PatternStart)> {
         for _ in 0..LOOKS.min(self.kept.len()) {
             let kept = self.kept.pop_front()?;
             if !kept.memory.is_unique() {

@@ -44,9 +44,9 @@ static TEMPLATE: LazyLock<Box<[u8]>> = LazyLock::new(|| {
 
 /// A place in the template at which the content of a payload begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(u16);
+pub(super) struct PatternStart(u16);
 
-impl Place {
+impl PatternStart {
     /// Draws a place for a payload by event and source; a payload that has room for no more than
     /// the stamp needs none.
     pub(super) fn of(event: EventId, source: SourceId, length: usize) -> Self {
@@ -105,7 +105,7 @@ pub(super) struct Stamp([u8; STAMP]);
 
 impl Stamp {
     /// Makes the stamp of a source's fragment of `length` bytes.
-    pub(super) fn new(event: EventId, source: SourceId, place: Place, length: usize) -> Self {
+    pub(super) fn new(event: EventId, source: SourceId, place: PatternStart, length: usize) -> Self {
         let mut stamp = [0; STAMP];
         let mut rest = &mut stamp[..];
         rest.put_u64_le(event.number());

@@ -8,7 +8,7 @@ use evb_core::{
 };
 use tokio::{sync::mpsc, time::timeout};
 
-use super::{Access, Entry};
+use super::{Access, AdmittedRole};
 
 /// Time for which a role that cannot take part tries to tell the supervisor why. The supervisor may
 /// start a little later than the role. A role that waits for a supervisor for a shorter time only
@@ -23,5 +23,5 @@ pub(crate) async fn decline(member: Member, access: Access, reason: &str) {
     let (_, run_ends) = mpsc::channel(1);
     let limit = FAREWELL.min(member.start_timeout);
     // The supervisor learns the reason; its answer does not matter.
-    let _ = timeout(limit, Entry::join(Member { hello, ..member }, access, run_ends)).await;
+    let _ = timeout(limit, AdmittedRole::join(Member { hello, ..member }, access, run_ends)).await;
 }

@@ -1,4 +1,4 @@
-//! [`Entry`]: a role that is joining a run.
+//! [`AdmittedRole`]: a role that is joining a run.
 
 use std::{future::poll_fn, task::Poll};
 
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::{Access, RoleError, SupervisorLink};
 
 /// A role that was admitted and waits for the first roster.
-pub(crate) struct Entry {
+pub(crate) struct AdmittedRole {
     joining: Joining,
     link: SupervisorLink,
     /// Requests to end the run.
@@ -20,7 +20,7 @@ pub(crate) struct Entry {
 }
 
 /// The outcome of a role's attempt to join.
-pub(crate) enum Beginning {
+pub(crate) enum JoinOutcome {
     /// The role joined, with a roster, the connection to the supervisor, and the requests to end
     /// the run.
     Start(Box<Start>, SupervisorLink, mpsc::Receiver<String>),
@@ -30,13 +30,13 @@ pub(crate) enum Beginning {
 
 /// An input of a role that is joining.
 #[expect(clippy::large_enum_variant, reason = "it is handled at once, and never kept")]
-enum Input {
+enum JoiningInput {
     Heard(Heard),
     /// A request to end the run, with its cause.
     RunEnd(String),
 }
 
-impl Entry {
+impl AdmittedRole {
     /// Joins a run with a role. Also returns the first event that the role has a part in.
     /// `run_ends` are the requests to end the run.
     ///
@@ -68,15 +68,15 @@ impl Entry {
     ///
     /// # Errors
     /// The reason for which the role cannot go on.
-    pub(crate) async fn begin(mut self) -> Result<Beginning, RoleError> {
+    pub(crate) async fn begin(mut self) -> Result<JoinOutcome, RoleError> {
         loop {
             match self.next().await {
                 JoiningOutput::Begin(start) => {
-                    return Ok(Beginning::Start(start, self.link, self.run_ends));
+                    return Ok(JoinOutcome::Start(start, self.link, self.run_ends));
                 }
                 JoiningOutput::Ended(ended) => {
                     let outcome = ended.map_err(|fault| self.link.error(fault))?;
-                    return Ok(Beginning::Over(Box::new(outcome)));
+                    return Ok(JoinOutcome::Over(Box::new(outcome)));
                 }
                 JoiningOutput::Dial(_)
                 | JoiningOutput::Close
@@ -104,8 +104,8 @@ impl Entry {
                 // The handshake's last bytes may still be queued.
                 link.poll_flush(cx);
                 match run_ends.poll_recv(cx) {
-                    Poll::Ready(Some(cause)) => Poll::Ready(Input::RunEnd(cause)),
-                    _ => link.poll(cx).map(Input::Heard),
+                    Poll::Ready(Some(cause)) => Poll::Ready(JoiningInput::RunEnd(cause)),
+                    _ => link.poll(cx).map(JoiningInput::Heard),
                 }
             });
             let input = match self.joining.next_timeout() {
@@ -113,8 +113,8 @@ impl Entry {
                 None => Some(input.await),
             };
             match input {
-                Some(Input::Heard(heard)) => self.joining.handle_supervisor(heard, clock::now()),
-                Some(Input::RunEnd(cause)) => self.joining.request_run_end(cause),
+                Some(JoiningInput::Heard(heard)) => self.joining.handle_supervisor(heard, clock::now()),
+                Some(JoiningInput::RunEnd(cause)) => self.joining.request_run_end(cause),
                 None => {}
             }
         }

@@ -32,7 +32,7 @@ pub(crate) type Joined<T> = (T, oneshot::Sender<()>);
 
 /// The thread on which a role runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum RoleThread {
     /// A thread of its own, pinned to the core if one is given, so that no blocking readout or sink
     /// can delay the role.
     Own(Option<usize>),
@@ -49,7 +49,7 @@ impl RoleHandle {
     /// The reason for which the role ended before it had joined.
     pub(crate) async fn start<T, F>(
         name: String,
-        place: Place,
+        place: RoleThread,
         role: impl FnOnce(oneshot::Sender<Joined<T>>, mpsc::Receiver<String>) -> F + Send + 'static,
     ) -> Result<(T, Self), RoleError>
     where
@@ -107,7 +107,7 @@ impl RoleHandle {
             Err(RoleError::Unwanted)
         };
         // The role never joins, so the result says nothing.
-        drop(Self::start(name, Place::Any, role).await);
+        drop(Self::start(name, RoleThread::Any, role).await);
     }
 
     /// Asks the supervisor, through the role, to end the run. Repeated requests have no effect.
@@ -137,20 +137,20 @@ impl RoleHandle {
 fn begin<F>(
     name: String,
     span: Span,
-    place: Place,
+    place: RoleThread,
     run: impl FnOnce() -> F + Send + 'static,
 ) -> io::Result<()>
 where
     F: 'static + Future<Output = ()>,
 {
     let own = OwnThread::take();
-    if own.is_none() && place == Place::Any {
+    if own.is_none() && place == RoleThread::Any {
         return workers::run(move || Box::pin(run().instrument(span)));
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     crate::threads::start(name, move || {
         let _role = span.entered();
-        if let Place::Own(Some(core)) = place
+        if let RoleThread::Own(Some(core)) = place
             && let Err(error) = host::pin_to_core(core)
         {
             tracing::warn!(core, %error, "this role cannot run on core {core} alone, so it runs on any core: {error}; correct its `cpu` in the configuration");

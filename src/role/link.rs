@@ -33,12 +33,12 @@ pub(crate) struct Access {
 /// A role's connection to its supervisor.
 pub(crate) struct SupervisorLink {
     access: Access,
-    state: State,
+    state: LinkState,
     /// The last failure, with its original error type.
     failure: Option<RoleError>,
 }
 
-enum State {
+enum LinkState {
     Down,
     Dialing(Dialing),
     Up {
@@ -51,40 +51,40 @@ enum State {
 
 impl SupervisorLink {
     pub(crate) fn new(access: Access) -> Self {
-        Self { access, state: State::Down, failure: None }
+        Self { access, state: LinkState::Down, failure: None }
     }
 
     /// Begins to connect; [`Self::poll`] continues.
     pub(crate) fn dial(&mut self, dial: Dial) {
         let Access { bind, security, .. } = self.access.clone();
         let dialing = async move { connect_secured(&dial.address, bind, &dial.hello, &security).await };
-        self.state = State::Dialing(Box::pin(dialing));
+        self.state = LinkState::Dialing(Box::pin(dialing));
     }
 
     /// Drops the connection, or the attempt to connect.
     pub(crate) fn close(&mut self) {
-        self.state = State::Down;
+        self.state = LinkState::Down;
     }
 
     /// Returns the next message or event of the connection.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Heard> {
         match &mut self.state {
-            State::Down => Poll::Pending,
-            State::Dialing(dialing) => match dialing.as_mut().poll(cx) {
+            LinkState::Down => Poll::Pending,
+            LinkState::Dialing(dialing) => match dialing.as_mut().poll(cx) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(Ok((link, welcome))) => {
                     classify(&link, self.access.class);
-                    self.state = State::Up { link: Box::new(link), broken: None };
+                    self.state = LinkState::Up { link: Box::new(link), broken: None };
                     Poll::Ready(Heard::Welcome(welcome))
                 }
                 Poll::Ready(Err(error)) => {
-                    self.state = State::Down;
+                    self.state = LinkState::Down;
                     let failure = failure(&error);
                     self.failure = Some(error.into());
                     Poll::Ready(Heard::Failed(failure))
                 }
             },
-            State::Up { link, broken } => match (link.poll_recv(cx), broken) {
+            LinkState::Up { link, broken } => match (link.poll_recv(cx), broken) {
                 (Poll::Ready(Ok(message)), _) => Poll::Ready(Heard::Message(message)),
                 (Poll::Ready(Err(error)), _) => Poll::Ready(self.end(error)),
                 (Poll::Pending, broken) => match broken.take() {
@@ -97,7 +97,7 @@ impl SupervisorLink {
 
     /// Queues a message for the supervisor; without a connection, the message is dropped.
     pub(crate) fn send(&mut self, message: &Control) {
-        if let State::Up { link, broken } = &mut self.state
+        if let LinkState::Up { link, broken } = &mut self.state
             && let Err(error) = link.send(message)
         {
             *broken = Some(error);
@@ -107,7 +107,7 @@ impl SupervisorLink {
     /// Writes queued messages until the socket accepts no more. Returns the number of bytes
     /// written.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> usize {
-        let State::Up { link, broken: broken @ None } = &mut self.state else { return 0 };
+        let LinkState::Up { link, broken: broken @ None } = &mut self.state else { return 0 };
         let before = link.queued();
         if let Poll::Ready(Err(error)) = link.poll_flush(cx) {
             *broken = Some(error);
@@ -128,7 +128,7 @@ impl SupervisorLink {
     }
 
     fn end(&mut self, error: LinkError) -> Heard {
-        self.state = State::Down;
+        self.state = LinkState::Down;
         let words = error.to_string();
         if !matches!(error, LinkError::TooLong { .. } | LinkError::Malformed(_)) {
             return Heard::Closed(words);

@@ -18,10 +18,10 @@ pub(crate) struct Wakes {
 }
 
 #[derive(Debug, Default)]
-struct Woken(Mutex<State>);
+struct Woken(Mutex<WakeState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct WakeState {
     /// Connections that have woken since the last call of [`Wakes::take`], each once.
     list: Vec<usize>,
     /// For each connection, true if it is in `list`.
@@ -40,7 +40,7 @@ impl Wakes {
         let woken = Arc::new(Woken::default());
         let waker = |connection| Waker::from(Arc::new(One { connection, woken: Arc::clone(&woken) }));
         let wakers = (0..count).map(waker).collect();
-        *woken.lock() = State { list: (0..count).collect(), is_listed: vec![true; count], task: None };
+        *woken.lock() = WakeState { list: (0..count).collect(), is_listed: vec![true; count], task: None };
         Self { woken, wakers }
     }
 
@@ -68,12 +68,12 @@ impl Wakes {
 }
 
 impl Woken {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WakeState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl WakeState {
     fn list(&mut self, connection: usize) {
         if !mem::replace(&mut self.is_listed[connection], true) {
             self.list.push(connection);

@@ -136,14 +136,14 @@ pub(crate) fn start<S: Sink>(
     crate::threads::start(format!("sink {builder}"), move || {
         let _builder = span.entered();
         runtime.block_on(async {
-            let mut sink = Beginning { sink, facts: None, has_begun: false, tell_gone };
+            let mut sink = SinkBeginning { sink, facts: None, has_begun: false, tell_gone };
             let result = sink.sink.prepare().await;
             let is_able = result.as_ref().err().is_none_or(SinkError::is_passing);
             // The builder may have stopped waiting for the answer.
             let _ = prepared.send(result);
             if is_able {
                 let patience = Patience::new(builder, give_up, is_ending);
-                let ends = Ends { to_begin, say_begun, incoming, outgoing, show_space };
+                let ends = StageChannels { to_begin, say_begun, incoming, outgoing, show_space };
                 run(sink, filter, ends, patience).await;
             }
         });
@@ -152,7 +152,7 @@ pub(crate) fn start<S: Sink>(
 }
 
 /// The stage's ends of the channels to the builder.
-struct Ends {
+struct StageChannels {
     to_begin: mpsc::Receiver<RunFacts>,
     say_begun: mpsc::Sender<Begun>,
     incoming: mpsc::Receiver<Event>,
@@ -161,7 +161,7 @@ struct Ends {
 }
 
 /// A sink that may not have begun yet.
-struct Beginning<S> {
+struct SinkBeginning<S> {
     sink: S,
     /// Facts about the run that the sink has begun, or has to begin.
     facts: Option<RunFacts>,
@@ -170,7 +170,7 @@ struct Beginning<S> {
     tell_gone: watch::Sender<Vec<String>>,
 }
 
-impl<S: Sink> Beginning<S> {
+impl<S: Sink> SinkBeginning<S> {
     /// Begins a run. If the sink has begun the same run under another number, which can be so only
     /// before the first event, it is closed first.
     async fn change(&mut self, facts: RunFacts, patience: &mut Patience) -> Begun {
@@ -224,12 +224,12 @@ impl<S: Sink> Beginning<S> {
 }
 
 async fn run<S: Sink>(
-    mut sink: Beginning<S>,
+    mut sink: SinkBeginning<S>,
     mut filter: Box<dyn Filter>,
-    ends: Ends,
+    ends: StageChannels,
     mut patience: Patience,
 ) {
-    let Ends { mut to_begin, say_begun, mut incoming, outgoing, show_space: space } = ends;
+    let StageChannels { mut to_begin, say_begun, mut incoming, outgoing, show_space: space } = ends;
     let mut batch = Vec::new();
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -279,7 +279,7 @@ async fn run<S: Sink>(
 /// Writes and commits the rest of a batch. After a passing error, `left` holds the events to be
 /// written again; after any other error, `fates` holds the outcomes of these events.
 async fn write<S: Sink>(
-    sink: &mut Beginning<S>,
+    sink: &mut SinkBeginning<S>,
     batch: &[Event],
     left: &mut Vec<usize>,
     fates: &mut [Fate],

@@ -6,18 +6,18 @@ use evb_net::{clock, pacing::Transport};
 use evb_shaper::role::{SourceRole, SourceRoleConfig};
 
 use super::{Readout, SourceConfig, driver::Driver, feed::Feed, input::Outlet};
-use crate::role::{self, Beginning, Entry, RoleError, RunOutcome};
+use crate::role::{self, AdmittedRole, JoinOutcome, RoleError, RunOutcome};
 
 /// Runs a source from its first roster to the end of the run.
 pub(super) async fn run(
     config: SourceConfig,
-    entry: Entry,
+    entry: AdmittedRole,
     outlet: Outlet,
     readout: Option<Box<dyn Readout>>,
 ) -> Result<RunOutcome, RoleError> {
     let (start, link, run_ends) = match entry.begin().await? {
-        Beginning::Start(start, link, run_ends) => (start, link, run_ends),
-        Beginning::Over(outcome) => return Ok(*outcome),
+        JoinOutcome::Start(start, link, run_ends) => (start, link, run_ends),
+        JoinOutcome::Over(outcome) => return Ok(*outcome),
     };
     let of_role = SourceRoleConfig {
         id: config.id,

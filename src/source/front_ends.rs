@@ -40,10 +40,10 @@ use tokio::sync::watch;
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct FrontEnds(Arc<Shared>);
+pub struct FrontEnds(Arc<SharedFrontEnds>);
 
 #[derive(Debug)]
-struct Shared {
+struct SharedFrontEnds {
     before_start: BeforeStart,
     /// Number of front ends that should be connected; 0 if they may come and go.
     expected: u32,
@@ -91,7 +91,7 @@ impl FrontEnds {
     /// that should be connected: a source with fewer says so, and the readout of a source with none
     /// counts as gone. With 0, front ends may come and go.
     pub fn new(before_start: BeforeStart, expected: u32) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(SharedFrontEnds {
             before_start,
             expected,
             connected: watch::Sender::new(0),

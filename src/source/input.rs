@@ -52,13 +52,13 @@ pub(super) struct Outlet {
 /// Fragments on their way to the driver, and the backlog permits that they hold.
 #[derive(Debug)]
 pub(super) struct Pushed {
-    fragments: Batch,
+    fragments: PushedFragments,
     permits: usize,
 }
 
 /// One fragment, or several fragments that are pushed together.
 #[derive(Debug)]
-enum Batch {
+enum PushedFragments {
     One(Fragment),
     Many(Vec<Fragment>),
 }
@@ -72,7 +72,7 @@ struct Room<'a> {
 }
 
 impl Room<'_> {
-    fn fill(self, fragments: Batch) {
+    fn fill(self, fragments: PushedFragments) {
         let permits = self.permits.map_or(0, |permits| {
             let count = permits.num_permits();
             permits.forget();
@@ -113,7 +113,7 @@ impl Intake {
         let first = *self.undecided.borrow();
         self.check(&fragment, first)?;
         let room = self.room_for(&fragment, first).await?;
-        room.fill(Batch::One(fragment));
+        room.fill(PushedFragments::One(fragment));
         Ok(())
     }
 
@@ -126,7 +126,7 @@ impl Intake {
             return Err(TryPushError::Refused { reason, fragment });
         }
         match self.try_room(fragment.event, cost(fragment.size()), first) {
-            Ok(room) => room.fill(Batch::One(fragment)),
+            Ok(room) => room.fill(PushedFragments::One(fragment)),
             Err(NoRoom::Full) => return Err(TryPushError::Full(fragment)),
             Err(NoRoom::Ended) => return Err(TryPushError::Ended(fragment)),
         }
@@ -147,11 +147,11 @@ impl Intake {
                     // This call waits for room for one fragment, not for the whole batch: the event
                     // of the first fragment must not wait for room that later events need.
                     let room = self.room_for(head, first).await?;
-                    room.fill(Batch::One(fragments.remove(0)));
+                    room.fill(PushedFragments::One(fragments.remove(0)));
                     continue;
                 }
             };
-            room.fill(Batch::Many(fragments.drain(..count).collect()));
+            room.fill(PushedFragments::Many(fragments.drain(..count).collect()));
         }
         Ok(())
     }
@@ -247,8 +247,8 @@ impl Outlet {
     pub(super) fn take(&mut self, pushed: Pushed) -> impl Iterator<Item = Fragment> + use<> {
         self.charged += pushed.permits as u64;
         let (one, many) = match pushed.fragments {
-            Batch::One(fragment) => (Some(fragment), Vec::new()),
-            Batch::Many(fragments) => (None, fragments),
+            PushedFragments::One(fragment) => (Some(fragment), Vec::new()),
+            PushedFragments::Many(fragments) => (None, fragments),
         };
         one.into_iter().chain(many)
     }

@@ -17,13 +17,13 @@ pub(super) struct Lane {
     index: LaneIndex,
     /// Rate that the kernel enforces on the lane's socket, if the kernel paces sockets.
     rate: Option<Rate>,
-    state: State,
+    state: LaneStage,
     /// Sums over closed connections: segments that the kernel had to send again, and the report on
     /// trains.
     past: (u64, TrainReport),
 }
 
-enum State {
+enum LaneStage {
     Down,
     Connecting(Connecting),
     Up(Box<dyn End>),
@@ -31,16 +31,16 @@ enum State {
 
 impl Lane {
     pub(super) fn new(index: LaneIndex, rate: Option<Rate>) -> Self {
-        Self { index, rate, state: State::Down, past: Default::default() }
+        Self { index, rate, state: LaneStage::Down, past: Default::default() }
     }
 
     pub(super) fn dial(&mut self, dial: Dial, dialing: &Dialing) {
-        self.state = State::Connecting(dialing.dial(dial, self.rate));
+        self.state = LaneStage::Connecting(dialing.dial(dial, self.rate));
     }
 
     pub(super) fn close(&mut self) {
         self.past = self.sent();
-        self.state = State::Down;
+        self.state = LaneStage::Down;
     }
 
     /// Processes the records that the builder sends, or the result of connecting to it. Returns
@@ -53,17 +53,17 @@ impl Lane {
         scratch: &mut Scratch,
     ) -> bool {
         let cause: &dyn std::fmt::Display = match &mut self.state {
-            State::Down => return false,
-            State::Connecting(connecting) => match connecting.as_mut().poll(cx) {
+            LaneStage::Down => return false,
+            LaneStage::Connecting(connecting) => match connecting.as_mut().poll(cx) {
                 Poll::Pending => return false,
                 Poll::Ready(Ok((end, welcome, path))) => {
-                    self.state = State::Up(end);
+                    self.state = LaneStage::Up(end);
                     role.handle_lane_up(self.index, &welcome, path, now);
                     return true;
                 }
                 Poll::Ready(Err(error)) => &{ error },
             },
-            State::Up(end) => match end.poll_input(cx, role, self.index, now, scratch) {
+            LaneStage::Up(end) => match end.poll_input(cx, role, self.index, now, scratch) {
                 Ok(progress) => return progress == Progress::More,
                 Err(error) => &{ error },
             },
@@ -75,7 +75,7 @@ impl Lane {
 
     /// Writes the lane's announcements.
     pub(super) fn announce(&mut self, cx: &mut Context<'_>, role: &mut SourceRole, now: Instant) {
-        let State::Up(end) = &mut self.state else { return };
+        let LaneStage::Up(end) = &mut self.state else { return };
         if end.announce(role, self.index, now) {
             self.poll_flush(cx, role, now);
         }
@@ -83,14 +83,14 @@ impl Lane {
 
     /// Queues the data of a departure, if the lane is up.
     pub(super) fn send(&mut self, departure: Departure) {
-        if let State::Up(end) = &mut self.state {
+        if let LaneStage::Up(end) = &mut self.state {
             end.send(departure);
         }
     }
 
     /// Writes queued data and records.
     pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>, role: &mut SourceRole, now: Instant) {
-        if let State::Up(end) = &mut self.state
+        if let LaneStage::Up(end) = &mut self.state
             && let Poll::Ready(Err(error)) = end.poll_flush(cx, role, self.index)
         {
             self.close();
@@ -100,13 +100,13 @@ impl Lane {
 
     /// Returns the time at which the lane's connection must be polled again.
     pub(super) fn next_timeout(&self) -> Option<Instant> {
-        if let State::Up(end) = &self.state { end.next_timeout() } else { None }
+        if let LaneStage::Up(end) = &self.state { end.next_timeout() } else { None }
     }
 
     /// Returns the sums over all connections of this lane: segments that the kernel had to send
     /// again, and the report on trains.
     pub(super) fn sent(&mut self) -> (u64, TrainReport) {
-        let State::Up(end) = &mut self.state else { return self.past };
+        let LaneStage::Up(end) = &mut self.state else { return self.past };
         let (retransmits, trains) = end.sent();
         (self.past.0 + retransmits, sum(self.past.1, trains))
     }

@@ -21,17 +21,17 @@ const BATCH: usize = 64;
 
 /// A command sent by a handle.
 #[derive(Debug)]
-pub(super) enum Command {
+pub(super) enum HandleCommand {
     Trigger(u64),
     Stop(String),
-    Change(Change, oneshot::Sender<Result<(), ChangeError>>),
+    Change(RunChange, oneshot::Sender<Result<(), ChangeError>>),
     Begin(Annotation, oneshot::Sender<Result<(), NotReady>>),
     Survey(oneshot::Sender<Survey>),
 }
 
 /// A change to a run that is under way.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Change {
+pub(super) enum RunChange {
     Pause,
     Resume,
     SetRate(Frequency),
@@ -43,7 +43,7 @@ pub(super) enum Change {
 #[derive(Debug)]
 pub(super) struct Commands {
     /// Queue of new commands; `None` once all handles are dropped.
-    incoming: Option<mpsc::Receiver<Command>>,
+    incoming: Option<mpsc::Receiver<HandleCommand>>,
     askers: BTreeMap<u64, oneshot::Sender<Result<(), ChangeError>>>,
     /// Channels that wait for the result of the run's beginning.
     beginners: Vec<oneshot::Sender<Result<(), NotReady>>>,
@@ -52,7 +52,7 @@ pub(super) struct Commands {
 }
 
 impl Commands {
-    pub(super) fn new(incoming: mpsc::Receiver<Command>) -> Self {
+    pub(super) fn new(incoming: mpsc::Receiver<HandleCommand>) -> Self {
         Self { incoming: Some(incoming), askers: BTreeMap::new(), beginners: Vec::new(), last: 0 }
     }
 
@@ -90,18 +90,24 @@ impl Commands {
         }
     }
 
-    fn carry_out(&mut self, command: Command, role: &mut SupervisorRole, links: &mut Links, now: Instant) {
+    fn carry_out(
+        &mut self,
+        command: HandleCommand,
+        role: &mut SupervisorRole,
+        links: &mut Links,
+        now: Instant,
+    ) {
         match command {
-            Command::Trigger(count) => {
+            HandleCommand::Trigger(count) => {
                 role.run_mut().trigger(count, now);
             }
-            Command::Stop(cause) => role.run_mut().stop(&cause, now),
-            Command::Survey(answer) => drop(answer.send(role.core().survey(now))),
-            Command::Begin(annotation, answer) => match role.run_mut().begin(&annotation, now) {
+            HandleCommand::Stop(cause) => role.run_mut().stop(&cause, now),
+            HandleCommand::Survey(answer) => drop(answer.send(role.core().survey(now))),
+            HandleCommand::Begin(annotation, answer) => match role.run_mut().begin(&annotation, now) {
                 Ok(()) => self.beginners.push(answer),
                 Err(error) => drop(answer.send(Err(error))),
             },
-            Command::Change(change, answer) => match carry_out_change(change, role, links, now) {
+            HandleCommand::Change(change, answer) => match carry_out_change(change, role, links, now) {
                 Ok(()) => self.answer_later(answer, role),
                 Err(error) => drop(answer.send(Err(error))),
             },
@@ -116,21 +122,21 @@ impl Commands {
 }
 
 fn carry_out_change(
-    change: Change,
+    change: RunChange,
     role: &mut SupervisorRole,
     links: &mut Links,
     now: Instant,
 ) -> Result<(), ChangeError> {
     let run = role.run_mut();
     match change {
-        Change::Pause => run.pause(now),
-        Change::Resume => run.resume(now),
-        Change::SetRate(rate) => run.set_rate(rate, now),
-        Change::AddBuilder(id) => {
+        RunChange::Pause => run.pause(now),
+        RunChange::Resume => run.resume(now),
+        RunChange::SetRate(rate) => run.set_rate(rate, now),
+        RunChange::AddBuilder(id) => {
             run.add_builder(id, now)?;
             links.add(Peer::Builder(id));
             Ok(())
         }
-        Change::RemoveBuilder(id) => run.remove_builder(id, now),
+        RunChange::RemoveBuilder(id) => run.remove_builder(id, now),
     }
 }

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 
 use super::{
     SupervisorError,
-    commands::{Change, Command},
+    commands::{HandleCommand, RunChange},
 };
 use crate::watch::Watch;
 
@@ -22,7 +22,7 @@ use crate::watch::Watch;
 /// Cancel safety: a call that is dropped before it is ready may have been carried out.
 #[derive(Clone, Debug)]
 pub struct SupervisorHandle {
-    pub(super) commands: mpsc::Sender<Command>,
+    pub(super) commands: mpsc::Sender<HandleCommand>,
     pub(super) progress: watch::Receiver<Progress>,
     pub(super) address: SocketAddr,
     pub(super) trigger_address: Option<SocketAddr>,
@@ -66,7 +66,7 @@ impl SupervisorHandle {
     /// # Errors
     /// [`RunOver`]: the run is over.
     pub async fn trigger(&self, count: u64) -> Result<(), RunOver> {
-        self.commands.send(Command::Trigger(count)).await.map_err(|_| RunOver)
+        self.commands.send(HandleCommand::Trigger(count)).await.map_err(|_| RunOver)
     }
 
     /// Ends the run: the run takes no more triggers, and all outstanding events are settled.
@@ -75,7 +75,7 @@ impl SupervisorHandle {
     /// # Errors
     /// [`RunOver`]: the run has ended already.
     pub async fn request_run_end(&self, cause: impl Into<String>) -> Result<(), RunOver> {
-        self.commands.send(Command::Stop(cause.into())).await.map_err(|_| RunOver)
+        self.commands.send(HandleCommand::Stop(cause.into())).await.map_err(|_| RunOver)
     }
 
     /// Lets a run begin whose plan holds it back ([`RunPlan::hold`](super::RunPlan::hold)). Returns
@@ -85,7 +85,7 @@ impl SupervisorHandle {
     /// [`BeginError`]: peers are missing or cannot take part, or the run is over.
     pub async fn begin(&self, annotation: Annotation) -> Result<(), BeginError> {
         let (answer, answered) = oneshot::channel();
-        self.commands.send(Command::Begin(annotation, answer)).await.map_err(|_| RunOver)?;
+        self.commands.send(HandleCommand::Begin(annotation, answer)).await.map_err(|_| RunOver)?;
         Ok(answered.await.map_err(|_| RunOver)??)
     }
 
@@ -95,7 +95,7 @@ impl SupervisorHandle {
     /// # Errors
     /// [`SteeringError`]: the run is not running, paused already, or over.
     pub async fn pause(&self) -> Result<(), SteeringError> {
-        self.change(Change::Pause).await
+        self.change(RunChange::Pause).await
     }
 
     /// Resumes a paused run: the run takes triggers again.
@@ -103,7 +103,7 @@ impl SupervisorHandle {
     /// # Errors
     /// [`SteeringError`]: the run is not paused, or it is over.
     pub async fn resume(&self) -> Result<(), SteeringError> {
-        self.change(Change::Resume).await
+        self.change(RunChange::Resume).await
     }
 
     /// Sets the mean rate of the run's own trigger.
@@ -111,7 +111,7 @@ impl SupervisorHandle {
     /// # Errors
     /// [`SteeringError`]: the run's trigger has no rate, or the run is over.
     pub async fn set_rate(&self, rate: Frequency) -> Result<(), SteeringError> {
-        self.change(Change::SetRate(rate)).await
+        self.change(RunChange::SetRate(rate)).await
     }
 
     /// Adds a builder to the run, which may be running already.
@@ -120,7 +120,7 @@ impl SupervisorHandle {
     /// [`SteeringError`]: the builder takes part already, there are too many builders, or the run
     /// is over.
     pub async fn add_builder(&self, id: BuilderId) -> Result<(), SteeringError> {
-        self.change(Change::AddBuilder(id)).await
+        self.change(RunChange::AddBuilder(id)).await
     }
 
     /// Removes a builder: the builder gets no more events, and leaves when its events are settled.
@@ -129,12 +129,12 @@ impl SupervisorHandle {
     /// [`SteeringError`]: no builder of that number takes part, it is the last builder, or the run
     /// is over.
     pub async fn remove_builder(&self, id: BuilderId) -> Result<(), SteeringError> {
-        self.change(Change::RemoveBuilder(id)).await
+        self.change(RunChange::RemoveBuilder(id)).await
     }
 
-    async fn change(&self, change: Change) -> Result<(), SteeringError> {
+    async fn change(&self, change: RunChange) -> Result<(), SteeringError> {
         let (answer, answered) = oneshot::channel();
-        self.commands.send(Command::Change(change, answer)).await.map_err(|_| RunOver)?;
+        self.commands.send(HandleCommand::Change(change, answer)).await.map_err(|_| RunOver)?;
         Ok(answered.await.map_err(|_| RunOver)??)
     }
 
@@ -144,7 +144,7 @@ impl SupervisorHandle {
     /// [`RunOver`]: the run is over.
     pub async fn survey(&self) -> Result<Survey, RunOver> {
         let (answer, answered) = oneshot::channel();
-        self.commands.send(Command::Survey(answer)).await.map_err(|_| RunOver)?;
+        self.commands.send(HandleCommand::Survey(answer)).await.map_err(|_| RunOver)?;
         answered.await.map_err(|_| RunOver)
     }
 

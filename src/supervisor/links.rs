@@ -30,7 +30,7 @@ const BURST: NonZeroU32 = NonZeroU32::new(5_000).unwrap();
 
 /// The control connection of a peer.
 #[derive(Debug)]
-struct Link {
+struct PeerLink {
     link: ControlLink,
     /// The peer with its name, for the log.
     named: String,
@@ -42,7 +42,7 @@ struct Link {
     is_queued: bool,
 }
 
-impl Link {
+impl PeerLink {
     fn new(link: ControlLink, named: String) -> Self {
         let budget = RateLimiter::direct(Quota::per_second(MESSAGES_PER_SECOND).allow_burst(BURST));
         Self { link, named, budget, deaf_until: None, warned: false, is_queued: true }
@@ -70,7 +70,7 @@ impl Link {
 #[derive(Debug)]
 pub(super) struct Links {
     peers: Vec<Peer>,
-    links: Vec<Option<Link>>,
+    links: Vec<Option<PeerLink>>,
     sources: usize,
     /// Wakers of the links, by position.
     wakes: Wakes,
@@ -112,7 +112,7 @@ impl Links {
     /// connection of the same peer.
     pub(super) fn connect(&mut self, peer: Peer, link: ControlLink, named: String) {
         if let Ok(index) = self.peers.binary_search(&peer) {
-            self.links[index] = Some(Link::new(link, named));
+            self.links[index] = Some(PeerLink::new(link, named));
             self.wakes.list(index);
             if !self.queued.contains(&index) {
                 self.queued.push(index);

@@ -55,7 +55,7 @@ impl ClassesConfig {
 #[derive(Default, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
-pub(super) struct Given {
+pub(super) struct GivenClasses {
     /// The traffic of the lanes.
     data: GivenClass,
     /// The traffic of the supervisor's connections.
@@ -106,7 +106,7 @@ const WORDS: [&str; 4] = ["data", "control", "monitoring", "other"];
 /// (RFC 4594); AF11 (10) is "high-throughput data".
 const DEFAULTS: [(u64, u8, u8); 4] = [(80, 1, 10), (5, 0, 48), (2, 2, 0), (1, 3, 8)];
 
-impl Given {
+impl GivenClasses {
     /// Fills in defaults, and refuses guarantees that the link cannot keep.
     pub(super) fn resolve(self, section: &Section<'_>, network: &NetworkConfig) -> Option<ClassesConfig> {
         let Some(link) = network.link_rate else {

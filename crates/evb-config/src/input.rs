@@ -152,7 +152,7 @@ impl Input {
 #[derive(Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(tag = "kind"))]
 #[serde(rename = "kind of table", rename_all = "kebab-case")]
-pub(super) enum Given {
+pub(super) enum GivenInput {
     /// Fragments that the source generates.
     #[cfg_attr(test, schemars(extend("dependencies" = { "trigger_group": on_multicast(), "interface": on_multicast() })))]
     Generator {
@@ -340,7 +340,7 @@ impl From<GivenSize> for FragmentSize {
 /// (unix(7), `sun_path`).
 const LONGEST_SOCKET: usize = 107;
 
-impl Given {
+impl GivenInput {
     /// Returns the input of source `id`, after checks; `shared` is the multicast group of the
     /// supervisor's trigger, if the trigger is of this kind.
     pub(super) fn checked(

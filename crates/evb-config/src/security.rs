@@ -34,7 +34,7 @@ impl SecurityMode {
     extend("then" = { "required": ["key_file"] }),
     extend("else" = { "not": { "required": ["key_file"] } }),
 ))]
-pub(super) struct Given {
+pub(super) struct GivenSecurity {
     /// With `"psk"`, only peers that have the key take part, and evb authenticates their data. With
     /// `"none"`, evb trusts everybody who reaches the ports.
     ///
@@ -59,11 +59,13 @@ enum Mode {
 pub(super) fn read(section: Option<Section<'_>>) -> SecurityMode {
     let Some(section) = section else { return SecurityMode::LoopbackOnly };
     match section.read() {
-        Some(Given { mode: Mode::Psk, key_file: Some(key_file) }) => return SecurityMode::Psk { key_file },
-        Some(Given { mode: Mode::Psk, key_file: None }) if !section.has("key_file") => {
+        Some(GivenSecurity { mode: Mode::Psk, key_file: Some(key_file) }) => {
+            return SecurityMode::Psk { key_file };
+        }
+        Some(GivenSecurity { mode: Mode::Psk, key_file: None }) if !section.has("key_file") => {
             section.refuse_lack("key_file");
         }
-        Some(Given { mode: Mode::None, key_file: Some(_) }) => {
+        Some(GivenSecurity { mode: Mode::None, key_file: Some(_) }) => {
             section.refuse("key_file", "mode = \"none\" has no key", "remove it, or write mode = \"psk\"");
         }
         _ => {}

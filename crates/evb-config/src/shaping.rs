@@ -127,7 +127,7 @@ const FREE_WINDOW: Bytes = Bytes::kib(64);
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(
     extend("dependencies" = { "sources_at_once": { "properties": { "mode": { "const": "credit" } } } }),
 ))]
-pub(super) struct Given {
+pub(super) struct GivenShaping {
     /// The shaping mode: `"credit"`, `"window"`, `"token-bucket"` or `"none"`.
     ///
     /// Default: `"credit"`
@@ -232,7 +232,7 @@ pub(super) struct Given {
     /// The traffic classes, in the section `[shaping.classes]`.
     ///
     /// Default: none
-    classes: Option<classes::Given>,
+    classes: Option<classes::GivenClasses>,
 }
 
 fn usual_cell() -> Bytes {
@@ -277,9 +277,9 @@ impl<'de> Deserialize<'de> for Spin {
     }
 }
 
-/// Reads the section `[shaping]`; [`Given::resolve`] fills in the defaults.
-pub(super) fn read(section: &Section<'_>, transport: Transport) -> Option<Given> {
-    let given: Given = section.read()?;
+/// Reads the section `[shaping]`; [`GivenShaping::resolve`] fills in the defaults.
+pub(super) fn read(section: &Section<'_>, transport: Transport) -> Option<GivenShaping> {
+    let given: GivenShaping = section.read()?;
     if given.sources_at_once.is_some() && given.mode != ShapingMode::Credit {
         let reason = "`sources_at_once` belongs to mode = \"credit\"";
         section.refuse("sources_at_once", reason, "remove it, or choose mode = \"credit\"");
@@ -299,7 +299,7 @@ pub(super) fn read(section: &Section<'_>, transport: Transport) -> Option<Given>
     Some(given)
 }
 
-impl Given {
+impl GivenShaping {
     /// Fills in the defaults that depend on the network. Gives every builder its budget.
     pub(super) fn resolve(
         self,

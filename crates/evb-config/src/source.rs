@@ -66,7 +66,7 @@ const LARGEST_FRAGMENT: Bytes = Bytes::mib(2048);
 /// The entry as the configuration gives it, before defaults are filled in.
 #[derive(Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Given {
+pub(super) struct GivenSource {
     /// The name of the source for people, such as `"TPC crate 1"`. It appears with the id in logs,
     /// status, summaries and event files; a peer is always identified by its id. At most 64 bytes,
     /// without control characters, and different for each source. With `ids`, write `{id}` into the
@@ -93,7 +93,7 @@ pub(super) struct Given {
     #[serde(default, with = "As::<DataRate>")]
     link_rate: Option<Rate>,
     /// The [input](#input) from which the source gets its fragments.
-    input: input::Given,
+    input: input::GivenInput,
     /// The largest payload of a fragment. The input refuses larger fragments. Each builder reserves
     /// slots × Σ `max_fragment`.
     ///
@@ -115,7 +115,7 @@ pub(super) struct Given {
 }
 
 pub(super) fn read(section: &Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<SourceEntry> {
-    let given: Given = section.read()?;
+    let given: GivenSource = section.read()?;
     if let Some(bind) = &given.bind {
         section.allow_host("bind", bind);
     }
@@ -141,7 +141,7 @@ pub(super) fn read(section: &Section<'_>, id: u16, group: Option<&MulticastGroup
         let reason = format!("a backlog of {backlog} is too small for a fragment of {max_fragment}");
         section.refuse("backlog", reason, "make the backlog larger or max_fragment smaller");
     }
-    let Given { name, bind, host, link_rate, cpu, .. } = given;
+    let GivenSource { name, bind, host, link_rate, cpu, .. } = given;
     let (id, input) = (SourceId::new(id), input?);
     section.finish(SourceEntry { id, name, bind, host, link_rate, input, max_fragment, backlog, cpu })
 }

@@ -25,7 +25,7 @@ use crate::{
     verify::{Listed, VerifyError, distinct_files},
     writer::{EventFileWriter, FileIdentity, WriterOptions, Written},
 };
-use input::{EventCopy, Input};
+use input::{EventCopy, MergeInput};
 use unfinished::Unfinished;
 
 /// The outcome of a merge.
@@ -185,7 +185,7 @@ pub fn merge_watched(
 /// ```
 #[derive(Debug)]
 pub struct Merge {
-    inputs: Vec<Input>,
+    inputs: Vec<MergeInput>,
     identity: FileIdentity,
     queue: BinaryHeap<Reverse<Next>>,
     selection: Selection,
@@ -225,7 +225,7 @@ impl Merge {
     /// Returns [`MergeError::Read`] if an event is larger than
     /// [`EventFile::RECORD_LIMIT`](crate::EventFile::RECORD_LIMIT).
     pub fn next_event(&mut self) -> Result<Option<Event>, MergeError> {
-        self.next_by(Input::read)
+        self.next_by(MergeInput::read)
     }
 
     /// Reads the head of the next event, and appends the event's payloads to `memory`, in the order
@@ -239,7 +239,7 @@ impl Merge {
 
     fn next_by<T>(
         &mut self,
-        mut read: impl FnMut(&mut Input) -> Result<T, ReadError>,
+        mut read: impl FnMut(&mut MergeInput) -> Result<T, ReadError>,
     ) -> Result<Option<T>, MergeError> {
         while let Some(Reverse(next)) = self.queue.pop() {
             let (input, report) = (&mut self.inputs[next.input], &mut self.report);
@@ -282,7 +282,7 @@ fn survey(
     paths: Vec<PathBuf>,
     selection: &Selection,
     report: &mut MergeReport,
-) -> Result<(Vec<Input>, FileIdentity), MergeError> {
+) -> Result<(Vec<MergeInput>, FileIdentity), MergeError> {
     // A file that cannot be read costs no event of another file.
     let mut first = None;
     let mut leave_out = |report: &mut MergeReport, error: ReadError| {
@@ -296,7 +296,7 @@ fn survey(
     let run = runs.one(selection)?;
     let (mut inputs, mut headers) = (Vec::new(), Vec::new());
     for path in run.iter().flat_map(|run| &run.files) {
-        match Input::survey(path, |damage| report.damaged.add(damage)) {
+        match MergeInput::survey(path, |damage| report.damaged.add(damage)) {
             Ok((input, header)) => {
                 inputs.push(input);
                 headers.push(header);
@@ -345,7 +345,7 @@ struct Next {
 }
 
 impl Next {
-    fn of(place: usize, input: &Input) -> Option<Self> {
+    fn of(place: usize, input: &MergeInput) -> Option<Self> {
         let entry = input.next()?;
         Some(Self { event: entry.event, epoch: Reverse(entry.epoch), input: place })
     }

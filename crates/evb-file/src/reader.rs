@@ -22,7 +22,7 @@ use crate::{
     error::{FileError, ReadError},
     format::{FileHeader, FileTag, Flaw, Record},
     index::{ClosingBlock, Footer, IndexEntry, IndexState},
-    window::{Held, Window},
+    window::{Window, WindowBytes},
 };
 use batch::flaw_of;
 pub use batch::{Batch, Batches, ReadAhead};
@@ -335,7 +335,7 @@ impl EventFile {
     }
 
     /// Creates a window with bytes that an earlier window over this file has read.
-    pub(crate) fn window_with(&self, held: Held) -> Window<'_> {
+    pub(crate) fn window_with(&self, held: WindowBytes) -> Window<'_> {
         Window::with(&self.file, self.length, held)
     }
 

@@ -192,7 +192,7 @@ pub(crate) struct Runs {
 }
 
 /// A file, and what its header says of the run.
-struct Member {
+struct RunFile {
     path: PathBuf,
     header: FileHeader,
     /// True if only the first digits of the run id are known.
@@ -202,12 +202,12 @@ struct Member {
 impl Runs {
     /// Finds the runs of these files. Of the selection, it needs everything but the choice.
     pub(crate) fn of(paths: Vec<PathBuf>, selection: &Selection) -> Self {
-        let (mut numbers, mut unreadable) = (BTreeMap::<RunNumber, Vec<Member>>::new(), Vec::new());
+        let (mut numbers, mut unreadable) = (BTreeMap::<RunNumber, Vec<RunFile>>::new(), Vec::new());
         for path in paths {
             match read_header(&path) {
                 Ok((header, recovery)) => {
                     let has_digits_only = recovery == Some(Recovery::Records) && header.run_id.is_known();
-                    let member = Member { path, has_digits_only, header };
+                    let member = RunFile { path, has_digits_only, header };
                     numbers.entry(member.header.run).or_default().push(member);
                 }
                 Err(error) => unreadable.push((path, error)),
@@ -240,7 +240,7 @@ impl Runs {
 }
 
 impl FoundRun {
-    fn of(members: Vec<Member>) -> Self {
+    fn of(members: Vec<RunFile>) -> Self {
         let headers = || members.iter().map(|member| &member.header);
         let whole = members.iter().find(|member| !member.has_digits_only).or_else(|| members.first());
         Self {
@@ -254,9 +254,9 @@ impl FoundRun {
 }
 
 /// Divides the files with one run number into runs (FILE-60, FILE-61).
-fn groups(members: Vec<Member>, selection: &Selection) -> Vec<Vec<Member>> {
+fn groups(members: Vec<RunFile>, selection: &Selection) -> Vec<Vec<RunFile>> {
     let (mut known, mut digits, mut unknown) =
-        (BTreeMap::<RunId, Vec<Member>>::new(), Vec::new(), Vec::new());
+        (BTreeMap::<RunId, Vec<RunFile>>::new(), Vec::new(), Vec::new());
     for member in members {
         match member.header.run_id {
             id if !id.is_known() => unknown.push(member),

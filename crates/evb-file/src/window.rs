@@ -18,7 +18,7 @@ pub(crate) struct Window<'f> {
 
 /// The bytes of a window without its file, from which a later window over the same file goes on.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct WindowBytes {
     at: u64,
     bytes: Vec<u8>,
 }
@@ -30,13 +30,13 @@ impl<'f> Window<'f> {
     }
 
     /// Creates a window with the bytes that an earlier window over the same file has read.
-    pub(crate) fn with(file: &'f File, length: u64, held: Held) -> Self {
+    pub(crate) fn with(file: &'f File, length: u64, held: WindowBytes) -> Self {
         Self { file, length, at: held.at, bytes: held.bytes }
     }
 
     /// Returns the bytes of the window.
-    pub(crate) fn into_held(self) -> Held {
-        Held { at: self.at, bytes: self.bytes }
+    pub(crate) fn into_held(self) -> WindowBytes {
+        WindowBytes { at: self.at, bytes: self.bytes }
     }
 
     /// Returns `count` bytes from `offset` on, or fewer at the end of the file. The window holds

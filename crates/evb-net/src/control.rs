@@ -77,7 +77,7 @@ pub enum LinkError {
 pub struct ControlLink {
     stream: TcpStream,
     peer: SocketAddr,
-    session: Option<Box<Protected>>,
+    session: Option<Box<ProtectedSession>>,
     incoming: BytesMut,
     outgoing: BytesMut,
     outgoing_peak: usize,
@@ -86,7 +86,7 @@ pub struct ControlLink {
 /// An encrypted session, with buffers for received parcels (encrypted frames) and for at most one
 /// parcel that is being sent.
 #[derive(Debug)]
-struct Protected {
+struct ProtectedSession {
     session: Session,
     incoming: BytesMut,
     outgoing: BytesMut,
@@ -194,7 +194,7 @@ fn has_gone(stream: &TcpStream) -> bool {
     }
 }
 
-impl Protected {
+impl ProtectedSession {
     fn new(session: Session) -> Box<Self> {
         Box::new(Self { session, incoming: BytesMut::new(), outgoing: BytesMut::new() })
     }
@@ -203,7 +203,7 @@ impl Protected {
 impl ControlLink {
     fn new(channel: Channel, peer: SocketAddr) -> Self {
         let (stream, session) = channel.into_parts();
-        let session = session.map(Protected::new);
+        let session = session.map(ProtectedSession::new);
         let (incoming, outgoing) = (BytesMut::new(), BytesMut::new());
         Self { stream, peer, session, incoming, outgoing, outgoing_peak: 0 }
     }

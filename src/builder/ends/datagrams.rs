@@ -13,7 +13,7 @@ use evb_net::{
 };
 use evb_shaper::{ShapedBuilder, Shaping, role::Greeting};
 
-use super::{Ended, Ends};
+use super::{BuilderEnds, Ended};
 
 /// Socket buffer that a datagram occupies per payload byte if the kernel has not merged it with
 /// others (`truesize` of a 1500 B packet is 2304 B), plus 10 % for datagrams without payload.
@@ -51,7 +51,7 @@ pub(super) fn create(
     Ok(BuilderDatagrams::new(socket, sources.to_vec()))
 }
 
-impl Ends for BuilderDatagrams {
+impl BuilderEnds for BuilderDatagrams {
     fn is_open(&self, lane: LaneIndex) -> bool {
         self.is_open(lane)
     }

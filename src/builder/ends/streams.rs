@@ -13,7 +13,7 @@ use evb_net::{
 };
 use evb_shaper::{ShapedBuilder, role::Greeting};
 
-use super::{Ended, Ends};
+use super::{BuilderEnds, Ended};
 use crate::role::Wakes;
 
 /// Most lanes that are read before queued records are flushed. The runtime lets a task read or
@@ -61,7 +61,7 @@ impl Streams {
     }
 }
 
-impl Ends for Streams {
+impl BuilderEnds for Streams {
     fn is_open(&self, lane: LaneIndex) -> bool {
         self.ends[lane].is_some()
     }

@@ -28,7 +28,7 @@ const PERIOD: Duration = Duration::from_millis(100);
 
 /// Kind of a message to a front end.
 #[derive(Clone, Copy)]
-enum Kind {
+enum AnswerKind {
     /// The run begins, or is under way; the value is the first event id.
     Started = 1,
     /// No further trigger comes.
@@ -85,21 +85,21 @@ impl Answers {
     async fn send(&mut self, run: &ToldRun, accepted: Option<&AtomicU64>) -> io::Result<()> {
         self.flush().await?;
         if self.run.stage == RunStage::Waiting && run.stage != RunStage::Waiting {
-            self.put(Kind::Started, run, run.first.number());
+            self.put(AnswerKind::Started, run, run.first.number());
         }
         if run.stage == RunStage::Stopped && self.run.stage != RunStage::Stopped {
-            self.put(Kind::Stopped, run, 0);
+            self.put(AnswerKind::Stopped, run, 0);
         }
         self.run = *run;
         let accepted = accepted.map_or(self.accepted, |accepted| accepted.load(Ordering::Relaxed));
         if accepted != self.accepted {
             self.accepted = accepted;
-            self.put(Kind::Accepted, run, accepted);
+            self.put(AnswerKind::Accepted, run, accepted);
         }
         self.flush().await
     }
 
-    fn put(&mut self, kind: Kind, run: &ToldRun, value: u64) {
+    fn put(&mut self, kind: AnswerKind, run: &ToldRun, value: u64) {
         self.unsent.put_u32_le(kind as u32);
         self.unsent.put_u32_le(run.number.number());
         self.unsent.put_slice(&run.id.to_bytes());

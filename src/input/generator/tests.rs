@@ -103,7 +103,7 @@ fn sizes_that_vary_share_memory_and_keep_their_content() {
         held.push_back((event, fragment));
         if held.len() > 50 {
             let (event, fragment) = held.pop_front().unwrap();
-            let place = Place::stamped(&fragment.payload);
+            let place = PatternStart::stamped(&fragment.payload);
             let stamp = Stamp::new(event, SourceId::new(3), place, fragment.payload.len());
             assert!(stamp.is_on(&fragment.payload));
             assert_eq!(place.first_difference(&fragment.payload), None);

@@ -2,12 +2,12 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn stamp(event: u64, source: u16, place: Place, length: usize) -> Stamp {
+fn stamp(event: u64, source: u16, place: PatternStart, length: usize) -> Stamp {
     Stamp::new(EventId::new(event), SourceId::new(source), place, length)
 }
 
-fn place(event: u64, source: u16, length: usize) -> Place {
-    Place::of(EventId::new(event), SourceId::new(source), length)
+fn place(event: u64, source: u16, length: usize) -> PatternStart {
+    PatternStart::of(EventId::new(event), SourceId::new(source), length)
 }
 
 fn written(event: u64, source: u16, length: usize) -> BytesMut {
@@ -44,8 +44,8 @@ proptest! {
     #[test]
     fn what_is_written_is_right(event: u64, source: u16, length in 0usize..200_000) {
         let payload = written(event, source, length);
-        prop_assert!(stamp(event, source, Place::stamped(&payload), length).is_on(&payload));
-        prop_assert_eq!(Place::stamped(&payload).first_difference(&payload), None);
+        prop_assert!(stamp(event, source, PatternStart::stamped(&payload), length).is_on(&payload));
+        prop_assert_eq!(PatternStart::stamped(&payload).first_difference(&payload), None);
     }
 
     #[test]

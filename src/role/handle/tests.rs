@@ -14,7 +14,7 @@ async fn who_waits_for_a_role_that_cannot_join_sleeps_and_gets_the_error_itself(
     let (go, gone) = mpsc::channel::<()>();
     let mut starting = pin!(RoleHandle::start(
         "early".to_owned(),
-        Place::Own(None),
+        RoleThread::Own(None),
         |_joined: oneshot::Sender<Joined<()>>, _| async {
             tokio::task::spawn_blocking(move || gone.recv_timeout(Duration::from_secs(2)));
             refused()
@@ -42,7 +42,7 @@ async fn what_ends_a_role_that_has_just_joined_is_found_at_its_end() {
             refused()
         };
         let (what, handle) =
-            RoleHandle::start("late".to_owned(), Place::Any, role).await.expect("the peer joins");
+            RoleHandle::start("late".to_owned(), RoleThread::Any, role).await.expect("the peer joins");
         let error = handle.finished().await.expect_err("the role fails");
         assert!(what == 7 && matches!(*error, RoleError::Roster(_)), "{error}");
     }
@@ -60,6 +60,6 @@ async fn a_role_that_ends_well_before_it_joins_has_vanished() {
         took_part: None,
     };
     let role = |_joined: oneshot::Sender<Joined<()>>, _| async { Ok(outcome) };
-    let started = RoleHandle::start("none".to_owned(), Place::Own(None), role).await;
+    let started = RoleHandle::start("none".to_owned(), RoleThread::Own(None), role).await;
     assert!(matches!(started, Err(RoleError::Vanished)));
 }

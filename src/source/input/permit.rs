@@ -2,7 +2,7 @@
 
 use evb_core::{fragment::Fragment, units::Bytes};
 
-use super::{Batch, Room};
+use super::{PushedFragments, Room};
 
 /// Room in a source's backlog for one fragment, from [`Source::reserve`](crate::Source::reserve).
 ///
@@ -34,6 +34,6 @@ impl<'a> Permit<'a> {
     /// an event far ahead of the run) is counted as refused in the source's report and named in the
     /// log.
     pub fn push(self, fragment: Fragment) {
-        self.room.fill(Batch::One(fragment));
+        self.room.fill(PushedFragments::One(fragment));
     }
 }

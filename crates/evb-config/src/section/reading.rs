@@ -27,17 +27,17 @@ impl Section<'_> {
     /// Reads the table into a struct and notes all problems, unknown keys among them. Returns
     /// `None` only if serde cannot make the struct at all.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Option<T> {
-        self.read_with(&Progress::default())
+        self.read_with(&KeysRead::default())
     }
 
     /// Reads a part of the table; the other keys are read with another struct.
     pub(crate) fn read_part<T: DeserializeOwned>(&self) -> Option<T> {
-        let progress = Progress::default();
+        let progress = KeysRead::default();
         progress.searched.borrow_mut().insert(self.path.clone());
         self.read_with(&progress)
     }
 
-    fn read_with<T: DeserializeOwned>(&self, progress: &Progress) -> Option<T> {
+    fn read_with<T: DeserializeOwned>(&self, progress: &KeysRead) -> Option<T> {
         loop {
             let before = progress.steps();
             match T::deserialize(Table { section: Some(self), progress }) {
@@ -64,7 +64,7 @@ impl Section<'_> {
 
 /// The paths of the keys about which reading has learned something.
 #[derive(Default)]
-struct Progress {
+struct KeysRead {
     /// Keys with wrong values, which are left out.
     wrong: RefCell<BTreeSet<String>>,
     /// Required keys without a good value, which get stand-ins.
@@ -73,20 +73,26 @@ struct Progress {
     searched: RefCell<BTreeSet<String>>,
 }
 
-impl Progress {
+impl KeysRead {
     /// Returns a number that grows with everything that is noted.
     fn steps(&self) -> usize {
         self.wrong.borrow().len() + self.lacking.borrow().len()
     }
 
     /// Notes the reason why serde could not read a value.
-    fn refuse(&self, section: &Section<'_>, key: &str, value: &Spanned<DeValue<'_>>, stop: Stop) -> Stop {
+    fn refuse(
+        &self,
+        section: &Section<'_>,
+        key: &str,
+        value: &Spanned<DeValue<'_>>,
+        stop: StopReason,
+    ) -> StopReason {
         let path = section.key_path(key);
         let (reason, remedy) = match stop {
             // These are noted where they occur, in the table that has the key.
-            Stop::Noted | Stop::Missing(_) => return stop,
-            Stop::Wrong { reason, remedy } => (reason, remedy),
-            Stop::Type { wanted, remedy } => {
+            StopReason::Noted | StopReason::Missing(_) => return stop,
+            StopReason::Wrong { reason, remedy } => (reason, remedy),
+            StopReason::Type { wanted, remedy } => {
                 let example = || remedies::example(&path).unwrap_or(wanted.as_str()).to_owned();
                 let remedy = remedy.unwrap_or_else(|| format!("write {}", example()));
                 (format!("`{KEY}` is {}, not {wanted}", describe(value.get_ref())), remedy)
@@ -94,7 +100,7 @@ impl Progress {
         };
         section.notes.error(&path, value.span(), reason.replace(KEY, key), remedy.replace(KEY, key));
         self.wrong.borrow_mut().insert(path);
-        Stop::Noted
+        StopReason::Noted
     }
 
     /// Notes that a required key has no good value.
@@ -109,7 +115,7 @@ impl Progress {
 
 /// The reason why serde stopped.
 #[derive(Debug, thiserror::Error)]
-enum Stop {
+enum StopReason {
     /// A value has a good type, but is wrong.
     #[error("{reason}")]
     Wrong { reason: String, remedy: String },
@@ -124,7 +130,7 @@ enum Stop {
     Noted,
 }
 
-impl Stop {
+impl StopReason {
     fn wrong_type(wanted: &str, remedy: String) -> Self {
         Self::Type { wanted: wanted.to_owned(), remedy: Some(remedy) }
     }
@@ -134,7 +140,7 @@ impl Stop {
     }
 }
 
-impl de::Error for Stop {
+impl de::Error for StopReason {
     fn custom<T: fmt::Display>(message: T) -> Self {
         let message = message.to_string();
         let (reason, remedy) = message.split_once(BREAK).unwrap_or((&message, "correct this value"));
@@ -160,7 +166,7 @@ impl de::Error for Stop {
 #[derive(Clone, Copy)]
 struct Table<'r, 't> {
     section: Option<&'r Section<'t>>,
-    progress: &'r Progress,
+    progress: &'r KeysRead,
 }
 
 impl Table<'_, '_> {
@@ -168,14 +174,14 @@ impl Table<'_, '_> {
         self,
         keys: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Stop> {
+    ) -> Result<V::Value, StopReason> {
         let Self { section, progress } = self;
         let result = visitor.visit_map(Keys { table: self, keys: keys.iter(), value: None });
         let Some(section) = section else { return result };
         match result {
-            Err(Stop::Missing(key)) => {
+            Err(StopReason::Missing(key)) => {
                 progress.lack(section, key);
-                Err(Stop::Noted)
+                Err(StopReason::Noted)
             }
             Ok(value) => {
                 if progress.searched.borrow_mut().insert(section.path.clone()) {
@@ -189,9 +195,9 @@ impl Table<'_, '_> {
 }
 
 impl<'de> Deserializer<'de> for Table<'_, '_> {
-    type Error = Stop;
+    type Error = StopReason;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StopReason> {
         self.visit(&[], visitor)
     }
 
@@ -200,7 +206,7 @@ impl<'de> Deserializer<'de> for Table<'_, '_> {
         _name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Stop> {
+    ) -> Result<V::Value, StopReason> {
         self.visit(fields, visitor)
     }
 
@@ -218,9 +224,9 @@ struct Keys<'r, 't> {
 }
 
 impl<'de> MapAccess<'de> for Keys<'_, '_> {
-    type Error = Stop;
+    type Error = StopReason;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Stop> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, StopReason> {
         let Table { section, progress } = self.table;
         for key in self.keys.by_ref().copied() {
             let path = section.map(|section| section.key_path(key)).unwrap_or_default();
@@ -229,15 +235,15 @@ impl<'de> MapAccess<'de> for Keys<'_, '_> {
             let is_good = given.is_some() && !progress.wrong.borrow().contains(&path);
             if is_good || is_stand_in {
                 self.value = Some(Value { table: self.table, key, given, of: "" });
-                let key: StrDeserializer<'_, Stop> = key.into_deserializer();
+                let key: StrDeserializer<'_, StopReason> = key.into_deserializer();
                 return seed.deserialize(key).map(Some);
             }
         }
         Ok(None)
     }
 
-    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Stop> {
-        let Some(value) = self.value.take() else { return Err(Stop::Noted) };
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, StopReason> {
+        let Some(value) = self.value.take() else { return Err(StopReason::Noted) };
         let (key, given) = (value.key, value.given);
         let result = seed.deserialize(value);
         let Some((section, given)) = self.table.section.zip(given) else { return result };
@@ -272,17 +278,17 @@ impl<'t> Value<'_, 't> {
     }
 
     /// Replaces `{id}` in a text.
-    fn expanded<'s>(&self, text: &'s str) -> Result<Cow<'s, str>, Stop> {
+    fn expanded<'s>(&self, text: &'s str) -> Result<Cow<'s, str>, StopReason> {
         let Some(id) = self.table.section.and_then(|section| section.id) else { return Ok(text.into()) };
         let remedy = "write `{id}`, or a sum such as `{7100+id}`";
         template::expand(text, id).map(Cow::Owned).map_err(|error| de::Error::custom(wrong(error, remedy)))
     }
 
     /// Returns the word that the value is.
-    fn word(&self, words: &'static [&'static str]) -> Result<&'static str, Stop> {
+    fn word(&self, words: &'static [&'static str]) -> Result<&'static str, StopReason> {
         let Some((value, section)) = self.parts() else { return Ok(words[0]) };
         let Some(text) = value.get_ref().as_str() else {
-            return Err(Stop::wrong_type("text", format!("write {}", one_of(words))));
+            return Err(StopReason::wrong_type("text", format!("write {}", one_of(words))));
         };
         let text = self.expanded(text)?;
         words.iter().copied().find(|word| *word == text).ok_or_else(|| {
@@ -292,12 +298,12 @@ impl<'t> Value<'_, 't> {
     }
 
     /// Returns the section that the value is.
-    fn section(&self) -> Result<Option<Section<'t>>, Stop> {
+    fn section(&self) -> Result<Option<Section<'t>>, StopReason> {
         let Some((value, above)) = self.parts() else { return Ok(None) };
         let entries = value.get_ref().as_table();
         let kind = Some(value).filter(|value| self.of == BY_KIND && value.get_ref().is_str());
         if entries.is_none() && kind.is_none() {
-            return Err(Stop::wrong_type("a table", format!("write {KEY} = {{ … }} or a section")));
+            return Err(StopReason::wrong_type("a table", format!("write {KEY} = {{ … }} or a section")));
         }
         let mut section = Section::new(above.notes, &above.key_path(self.key), value.span(), entries);
         section.id = above.id;
@@ -309,7 +315,7 @@ impl<'t> Value<'_, 't> {
     }
 
     /// Returns the kind of a table; `None` if there is no good one, and a stand-in is wanted.
-    fn kind(&self, kinds: &'static [&'static str]) -> Result<Option<&'static str>, Stop> {
+    fn kind(&self, kinds: &'static [&'static str]) -> Result<Option<&'static str>, StopReason> {
         let progress = self.table.progress;
         let Some(section) = self.section()? else { return Ok(None) };
         let path = section.key_path("kind");
@@ -319,7 +325,7 @@ impl<'t> Value<'_, 't> {
         }
         let Some(given) = section.value("kind") else {
             progress.lack(&section, "kind");
-            return Err(Stop::Noted);
+            return Err(StopReason::Noted);
         };
         section.keep_place("kind", given.span());
         let table = Table { section: Some(&section), progress };
@@ -335,27 +341,27 @@ struct Variant<'r, 't> {
 }
 
 impl<'de, 'r, 't> EnumAccess<'de> for Variant<'r, 't> {
-    type Error = Stop;
+    type Error = StopReason;
     type Variant = Value<'r, 't>;
 
-    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Value<'r, 't>), Stop> {
-        let word: StrDeserializer<'_, Stop> = self.word.into_deserializer();
+    fn variant_seed<S: DeserializeSeed<'de>>(self, seed: S) -> Result<(S::Value, Value<'r, 't>), StopReason> {
+        let word: StrDeserializer<'_, StopReason> = self.word.into_deserializer();
         Ok((seed.deserialize(word)?, self.content))
     }
 }
 
 impl<'de> VariantAccess<'de> for Value<'_, '_> {
-    type Error = Stop;
+    type Error = StopReason;
 
-    fn unit_variant(self) -> Result<(), Stop> {
+    fn unit_variant(self) -> Result<(), StopReason> {
         self.deserialize_struct("", &[], de::IgnoredAny).map(drop)
     }
 
-    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Stop> {
+    fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, StopReason> {
         seed.deserialize(self)
     }
 
-    fn tuple_variant<V: Visitor<'de>>(self, _len: usize, visitor: V) -> Result<V::Value, Stop> {
+    fn tuple_variant<V: Visitor<'de>>(self, _len: usize, visitor: V) -> Result<V::Value, StopReason> {
         self.deserialize_any(visitor)
     }
 
@@ -363,15 +369,15 @@ impl<'de> VariantAccess<'de> for Value<'_, '_> {
         self,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Stop> {
+    ) -> Result<V::Value, StopReason> {
         self.deserialize_struct("", fields, visitor)
     }
 }
 
 impl<'de> Deserializer<'de> for Value<'_, '_> {
-    type Error = Stop;
+    type Error = StopReason;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StopReason> {
         let Some(given) = self.given else { return visitor.visit_unit() };
         match given.get_ref() {
             DeValue::String(text) => visitor.visit_str(&self.expanded(text)?),
@@ -387,14 +393,14 @@ impl<'de> Deserializer<'de> for Value<'_, '_> {
         }
     }
 
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StopReason> {
         let Some(given) = self.given else { return visitor.visit_bool(false) };
-        let wrong = || Stop::wrong_type("true or false", format!("write {KEY} = true"));
+        let wrong = || StopReason::wrong_type("true or false", format!("write {KEY} = true"));
         visitor.visit_bool(given.get_ref().as_bool().ok_or_else(wrong)?)
     }
 
     /// Reads a whole number; in an entry with ids, a text with `{id}` is accepted too.
-    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StopReason> {
         let text = self.parts().filter(|(_, section)| section.id.is_some());
         match text.and_then(|(value, _)| value.get_ref().as_str()) {
             Some(text) => match self.expanded(text)?.parse() {
@@ -405,23 +411,23 @@ impl<'de> Deserializer<'de> for Value<'_, '_> {
         }
     }
 
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StopReason> {
         let Some(given) = self.given else { return visitor.visit_str("") };
-        let text = given.get_ref().as_str().ok_or_else(|| Stop::wrong_text("text"))?;
+        let text = given.get_ref().as_str().ok_or_else(|| StopReason::wrong_text("text"))?;
         visitor.visit_str(&self.expanded(text)?)
     }
 
     /// Reads a list of texts.
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StopReason> {
         let items =
             self.given.map_or(Some(&[][..]), |given| given.get_ref().as_array().map(|items| &items[..]));
         let texts: Option<Vec<&str>> =
             items.and_then(|items| items.iter().map(|item| item.get_ref().as_str()).collect());
-        let texts = texts.ok_or_else(|| Stop::wrong_text("a list of texts"))?;
+        let texts = texts.ok_or_else(|| StopReason::wrong_text("a list of texts"))?;
         visitor.visit_seq(SeqDeserializer::new(texts.into_iter()))
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stop> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StopReason> {
         if self.given.is_some() { visitor.visit_some(self) } else { visitor.visit_none() }
     }
 
@@ -430,7 +436,7 @@ impl<'de> Deserializer<'de> for Value<'_, '_> {
         _name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Stop> {
+    ) -> Result<V::Value, StopReason> {
         let section = self.section()?;
         Table { section: section.as_ref(), progress: self.table.progress }.visit(fields, visitor)
     }
@@ -440,7 +446,7 @@ impl<'de> Deserializer<'de> for Value<'_, '_> {
         name: &'static str,
         variants: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Stop> {
+    ) -> Result<V::Value, StopReason> {
         let content = Value { of: name, ..self };
         match name {
             BY_KIND | BY_KIND_OF_TABLE => match content.kind(variants)? {
@@ -454,7 +460,7 @@ impl<'de> Deserializer<'de> for Value<'_, '_> {
                 visitor.visit_enum(Variant { word: variants[usize::from(is_table)], content })
             }
             _ => {
-                let word: StrDeserializer<'_, Stop> = self.word(variants)?.into_deserializer();
+                let word: StrDeserializer<'_, StopReason> = self.word(variants)?.into_deserializer();
                 visitor.visit_enum(word)
             }
         }

@@ -30,11 +30,11 @@ struct File {
     /// The network between sources and builders.
     network: Option<Network>,
     /// The rules by which sources may send.
-    shaping: Option<shaping::Given>,
+    shaping: Option<shaping::GivenShaping>,
     /// The rules by which hosts trust each other.
-    security: Option<security::Given>,
+    security: Option<security::GivenSecurity>,
     /// The readout sources.
-    source: Vec<Entry<source::Given>>,
+    source: Vec<Entry<source::GivenSource>>,
     /// The event builders.
     builder: Vec<Entry<BuilderEntry>>,
 }

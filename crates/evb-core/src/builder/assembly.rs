@@ -28,7 +28,7 @@ mod tests;
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
     event: EventId,
-    state: State,
+    state: AssemblyState,
     /// The event's assignment; `None` until the supervisor has assigned it.
     assigned: Option<Assigned>,
     /// Time until which an assigned event waits for fragments that are not announced.
@@ -72,7 +72,7 @@ pub(super) struct Arrivals {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum AssemblyState {
     #[default]
     Free,
     /// Fragments of the event are arriving.
@@ -91,7 +91,7 @@ impl Assembly {
     /// Opens the slot for an event. `room` is the most that the small fragments of all sources can
     /// take together.
     pub(super) fn open(&mut self, event: EventId, room: usize, now: Instant) {
-        debug_assert_eq!(self.state, State::Free);
+        debug_assert_eq!(self.state, AssemblyState::Free);
         if self.arena.capacity() < room {
             // `extend` would double the arena, beyond the promised memory bound, so all of it is
             // reserved at once. The kernel provides pages only when they are written.
@@ -100,7 +100,7 @@ impl Assembly {
         for part in &mut self.parts {
             (part.room, part.cause) = (0..0, Cause::Unknown);
         }
-        (self.event, self.state, self.opened) = (event, State::Open, now);
+        (self.event, self.state, self.opened) = (event, AssemblyState::Open, now);
         self.assigned = None;
         self.put_off(Instant::default());
         self.announced.clear();
@@ -116,7 +116,7 @@ impl Assembly {
         self.event
     }
 
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> AssemblyState {
         self.state
     }
 
@@ -278,12 +278,12 @@ impl Assembly {
 
     /// Ends the assembly: the event goes to the sink, and the slot accepts no more fragments.
     pub(super) fn end(&mut self) {
-        self.state = State::Writing;
+        self.state = AssemblyState::Writing;
     }
 
     /// Returns true if the event was announced by sources but not assigned by the supervisor.
     pub(super) fn is_provisional(&self) -> bool {
-        self.state == State::Open && self.assigned.is_none()
+        self.state == AssemblyState::Open && self.assigned.is_none()
     }
 
     /// Returns true if every source that owes the event a fragment has contributed it.
@@ -296,11 +296,14 @@ impl Assembly {
     /// fragment that has arrived stays, with `nowhere` as its lane offset. Returns true if an open
     /// event lost an announced fragment that way.
     pub(super) fn withdraw(&mut self, source: usize, nowhere: u64, pool: &mut Pool) -> bool {
-        if self.state == State::Free {
+        if self.state == AssemblyState::Free {
             return false;
         }
         self.parts[source].start = nowhere;
-        if self.state != State::Open || self.arrived.contains(source) || !self.announced.remove(source) {
+        if self.state != AssemblyState::Open
+            || self.arrived.contains(source)
+            || !self.announced.remove(source)
+        {
             return false;
         }
         let part = &mut self.parts[source];
@@ -374,7 +377,7 @@ impl Assembly {
 
     /// Frees the slot.
     pub(super) fn close(&mut self) {
-        self.state = State::Free;
+        self.state = AssemblyState::Free;
         self.assigned = None;
         self.arena.clear();
     }
@@ -394,7 +397,7 @@ impl Assembly {
     /// # Panics
     /// Panics if an invariant does not hold, which is a defect of evb.
     pub(super) fn invariants(&self) {
-        if self.state == State::Free {
+        if self.state == AssemblyState::Free {
             assert!(self.assigned.is_none() && self.arena.is_empty(), "a free slot is empty: {self:?}");
             return;
         }
@@ -407,7 +410,10 @@ impl Assembly {
         let has_cause = |source: usize| self.parts[source].cause != Cause::Unknown;
         assert!(self.given_up.iter().all(has_cause), "what is given up has a cause: {self:?}");
         assert!(!self.overdue || self.assigned.is_some(), "only an assigned event has a deadline: {self:?}");
-        assert!(self.state == State::Open || self.awaits().is_empty(), "the sink awaits nothing: {self:?}");
+        assert!(
+            self.state == AssemblyState::Open || self.awaits().is_empty(),
+            "the sink awaits nothing: {self:?}"
+        );
         let is_last_here = self.arrived.is_empty() || self.arrived.contains(self.arrivals.last);
         assert!(is_last_here, "the last arrival has arrived: {self:?}");
         for source in self.announced.iter() {

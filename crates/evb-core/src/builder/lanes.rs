@@ -12,7 +12,7 @@ use super::{
     assembly::Assembly,
     interim::Told,
     later::Later,
-    reception::{Placed, Progress, Reception},
+    reception::{LaneEffect, Placed, Reception},
     segments::Segments,
     slots::Slots,
 };
@@ -410,11 +410,11 @@ impl<P: GrantPolicy> Lanes<P> {
         Ok(())
     }
 
-    fn note_progress(&mut self, lane: LaneIndex, progress: Progress, slots: &mut Slots, now: Instant) {
+    fn note_progress(&mut self, lane: LaneIndex, progress: LaneEffect, slots: &mut Slots, now: Instant) {
         match progress {
-            Progress::Discarded => self.commits.insert(lane),
-            Progress::Partial => {}
-            Progress::Whole { slot, is_intact } => {
+            LaneEffect::Discarded => self.commits.insert(lane),
+            LaneEffect::Partial => {}
+            LaneEffect::Whole { slot, is_intact } => {
                 if !is_intact {
                     self.commits.insert(lane);
                 }

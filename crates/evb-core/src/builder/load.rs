@@ -1,6 +1,6 @@
 //! Load of a builder's slots, which lets the supervisor find the cause of dead time.
 
-use super::assembly::{Assembly, State};
+use super::assembly::{Assembly, AssemblyState};
 use crate::{id::SourceId, set::MAX_SOURCES, wire::control::Load};
 
 /// Counts the events in the slots by what they wait for, for a heartbeat.
@@ -9,9 +9,9 @@ pub(super) fn load(slots: &[Assembly], sources: &[SourceId]) -> Load {
     let mut waiting = [0u32; MAX_SOURCES];
     for slot in slots {
         match slot.state() {
-            State::Free => {}
-            State::Writing => load.at_sink += 1,
-            State::Open => {
+            AssemblyState::Free => {}
+            AssemblyState::Writing => load.at_sink += 1,
+            AssemblyState::Open => {
                 load.building += 1;
                 slot.awaits().iter().for_each(|source| waiting[source] += 1);
             }

@@ -58,7 +58,7 @@ pub(super) struct Reception {
 
 /// Effect of lane bytes that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum LaneEffect {
     /// No event needs the bytes, and the source may forget them.
     Discarded,
     /// The bytes are part of a fragment.
@@ -207,7 +207,7 @@ impl Reception {
 
     /// Stores bytes up to the end of the fragment that is arriving; returns how many bytes it used.
     #[inline]
-    pub(super) fn take(&mut self, bytes: &[u8], slots: &mut Slots) -> Result<(usize, Progress), LaneError> {
+    pub(super) fn take(&mut self, bytes: &[u8], slots: &mut Slots) -> Result<(usize, LaneEffect), LaneError> {
         let Some(arrival) = self.incoming.arrival() else {
             let offset = self.incoming.received();
             return Err(LaneError::NotGranted { end: offset + bytes.len() as u64, granted: offset });
@@ -230,7 +230,7 @@ impl Reception {
     }
 
     /// Notes that the driver has read `count` bytes into [`Self::spare_memory`].
-    pub(super) fn fill(&mut self, count: usize, slots: &mut Slots) -> Option<Progress> {
+    pub(super) fn fill(&mut self, count: usize, slots: &mut Slots) -> Option<LaneEffect> {
         let arrival = self.incoming.arrival()?;
         if let Some(memory) =
             slot_of(&arrival).and_then(|slot| slots.room(slot).0.own_memory(self.index.get()))
@@ -320,11 +320,11 @@ impl Reception {
     /// Advances the lane by `count` bytes, and verifies the checksum of a fragment at its end.
     /// Requirements: docs/reference/protocol.md LANE-13.
     #[inline]
-    fn advance(&mut self, arrival: &Arrival, count: u64, slots: &mut Slots) -> Progress {
+    fn advance(&mut self, arrival: &Arrival, count: u64, slots: &mut Slots) -> LaneEffect {
         self.incoming.advance(count);
-        let Some(slot) = slot_of(arrival) else { return Progress::Discarded };
+        let Some(slot) = slot_of(arrival) else { return LaneEffect::Discarded };
         if count < arrival.remaining {
-            return Progress::Partial;
+            return LaneEffect::Partial;
         }
         let is_intact = slots.room(slot).0.finish(self.index.get(), self.checksum, &mut self.running);
         if is_intact {
@@ -334,7 +334,7 @@ impl Reception {
             self.counters.crc_errors += 1;
             self.settle(arrival.fragment.start);
         }
-        Progress::Whole { slot, is_intact }
+        LaneEffect::Whole { slot, is_intact }
     }
 }
 

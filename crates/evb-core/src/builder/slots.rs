@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use super::{
     BuilderCoreConfig, arena_room,
-    assembly::{Assembly, Assigned, State},
+    assembly::{Assembly, AssemblyState, Assigned},
     latency::Latency,
     load::load,
     pool::Pool,
@@ -159,7 +159,7 @@ impl Slots {
         let slot = match self.table.slot(event) {
             Some(slot) => match &self.assemblies[slot.get()] {
                 known if known.is_announced(source) => return Err(Unwanted::Duplicate),
-                known if known.state() != State::Open => return Err(Unwanted::Late),
+                known if known.state() != AssemblyState::Open => return Err(Unwanted::Late),
                 _ => slot,
             },
             None if event <= self.highest => return Err(Unwanted::Late),
@@ -390,13 +390,13 @@ impl Slots {
     /// Panics if an invariant does not hold, which is a defect of evb.
     pub(super) fn invariants(&self) {
         let is_in = |slot: &SlotIndex, state| self.assemblies[slot.get()].state() == state;
-        assert!(self.free.iter().all(|slot| is_in(slot, State::Free)), "{:?}", self.free);
-        assert_eq!(self.all().filter(|slot| is_in(slot, State::Free)).count(), self.free.len());
-        assert!(self.over.iter().all(|slot| is_in(slot, State::Writing)), "{:?}", self.over);
+        assert!(self.free.iter().all(|slot| is_in(slot, AssemblyState::Free)), "{:?}", self.free);
+        assert_eq!(self.all().filter(|slot| is_in(slot, AssemblyState::Free)).count(), self.free.len());
+        assert!(self.over.iter().all(|slot| is_in(slot, AssemblyState::Writing)), "{:?}", self.over);
         for slot in self.all() {
             let assembly = &self.assemblies[slot.get()];
             assembly.invariants();
-            if assembly.state() != State::Free {
+            if assembly.state() != AssemblyState::Free {
                 assert_eq!(self.table.slot(assembly.event()), Some(slot), "the table has it: {assembly:?}");
             }
         }

@@ -22,11 +22,11 @@ pub(super) const NOWHERE: u64 = u64::MAX;
 /// Requirements: docs/reference/protocol.md RUN-20.
 #[derive(Debug, Default)]
 pub(super) struct Unaccounted {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<UnaccountedEvent>,
     /// Lane and start offset of each fragment, in the order of `entries`.
     starts: VecDeque<(u16, u64)>,
     /// Events with an exception; in the next message they follow the complete events.
-    behind: VecDeque<Entry>,
+    behind: VecDeque<UnaccountedEvent>,
     behind_starts: VecDeque<(u16, u64)>,
     /// Number of completions in the supervisor's ledger, which is also the number of the first
     /// entry.
@@ -36,7 +36,7 @@ pub(super) struct Unaccounted {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct UnaccountedEvent {
     event: EventId,
     /// Number of the event's fragments.
     starts: u16,
@@ -48,14 +48,14 @@ impl Unaccounted {
     /// Adds a complete event that the sink has accepted.
     pub(super) fn complete(&mut self, event: EventId, starts: impl Iterator<Item = (usize, u64)>) {
         let starts = extend(&mut self.starts, starts);
-        self.entries.push_back(Entry { event, starts, exception: None });
+        self.entries.push_back(UnaccountedEvent { event, starts, exception: None });
     }
 
     /// Adds an event that ended with an exception: incomplete, rejected or lost.
     pub(super) fn except(&mut self, exception: Exception, starts: impl Iterator<Item = (usize, u64)>) {
         let starts = extend(&mut self.behind_starts, starts);
         let event = EventId::new(exception.event);
-        self.behind.push_back(Entry { event, starts, exception: Some(Box::new(exception)) });
+        self.behind.push_back(UnaccountedEvent { event, starts, exception: Some(Box::new(exception)) });
     }
 
     /// Returns the number of events that are not in the ledger yet.

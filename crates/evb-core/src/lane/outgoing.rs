@@ -23,7 +23,7 @@ use crate::{
 /// them.
 #[derive(Debug, Default)]
 pub struct OutgoingLane {
-    held: VecDeque<Held>,
+    held: VecDeque<HeldFragment>,
     /// Running number of the first entry in `held`. Entries are identified by running numbers,
     /// which stay valid when entries at the front are removed.
     first: u64,
@@ -59,7 +59,7 @@ pub struct Taken {
 pub const MAX_RESENDS: usize = 4 * MAX_RESEND_RANGES;
 
 #[derive(Debug)]
-struct Held {
+struct HeldFragment {
     start: u64,
     announcement: Announcement,
     header: [u8; FRAGMENT_HEADER as usize],
@@ -80,7 +80,7 @@ impl OutgoingLane {
         self.held_bytes += u64::from(length);
         self.uncommitted += 1;
         let payload = Some(fragment.payload);
-        self.held.push_back(Held { start, announcement, header, payload });
+        self.held.push_back(HeldFragment { start, announcement, header, payload });
     }
 
     /// Returns the events whose fragments are not committed.
@@ -359,7 +359,7 @@ impl OutgoingLane {
         if offset.max(highest) > self.sent {
             return Err(self.outside("commit", offset.max(highest), self.committed));
         }
-        let mut let_go = |held: &mut Held| {
+        let mut let_go = |held: &mut HeldFragment| {
             if held.payload.take().is_some() {
                 self.held_bytes -= u64::from(held.announcement.length);
                 self.uncommitted -= 1;
@@ -386,7 +386,7 @@ impl OutgoingLane {
     /// Requirements: docs/reference/protocol.md LANE-20, LANE-21.
     pub fn handle_reconnect(&mut self, received: u64, announced: u64) -> Result<(), LaneError> {
         let lowest = self.held.front().map_or(self.ready, |held| held.start);
-        let is_gone = |held: &Held| held.payload.is_none() && held.end() > received;
+        let is_gone = |held: &HeldFragment| held.payload.is_none() && held.end() > received;
         if received < self.committed || received > announced || self.held.iter().any(is_gone) {
             return Err(self.outside("received", received, self.committed));
         }
@@ -421,8 +421,8 @@ impl OutgoingLane {
             end = held.end();
         }
         assert_eq!(end, ready, "the last fragment ends at the end of the lane: {self:?}");
-        let is_kept = |held: &&Held| held.payload.is_some();
-        let bytes = |held: &Held| u64::from(held.announcement.length);
+        let is_kept = |held: &&HeldFragment| held.payload.is_some();
+        let bytes = |held: &HeldFragment| u64::from(held.announcement.length);
         assert_eq!(self.held.iter().filter(is_kept).count(), self.uncommitted, "{self:?}");
         assert_eq!(self.held.iter().filter(is_kept).map(bytes).sum::<u64>(), self.held_bytes, "{self:?}");
         assert!(self.resends.len() <= MAX_RESENDS);
@@ -446,7 +446,7 @@ impl OutgoingLane {
     }
 }
 
-impl Held {
+impl HeldFragment {
     fn end(&self) -> u64 {
         self.start + self.announcement.lane_length()
     }

@@ -24,14 +24,14 @@ pub struct LaneDialing {
     /// The incarnation and address of the builder to connect to.
     incarnation: Incarnation,
     address: String,
-    state: State,
+    state: DialingState,
     wait: Duration,
     /// Time of the last attempt that a new entry in the roster caused.
     aimed: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum DialingState {
     /// The source has to connect at that time.
     Due(Instant),
     Dialing,
@@ -43,7 +43,7 @@ enum State {
 impl LaneDialing {
     /// Creates a lane to that incarnation of a builder, to be dialed at once.
     pub fn new(incarnation: Incarnation, address: String, now: Instant) -> Self {
-        Self { incarnation, address, state: State::Due(now), wait: RETRY_FIRST, aimed: None }
+        Self { incarnation, address, state: DialingState::Due(now), wait: RETRY_FIRST, aimed: None }
     }
 
     /// Returns the incarnation of the builder to connect to.
@@ -58,12 +58,12 @@ impl LaneDialing {
 
     /// Returns true if the connection is up.
     pub fn is_up(&self) -> bool {
-        matches!(self.state, State::Up(_))
+        matches!(self.state, DialingState::Up(_))
     }
 
     /// Returns true if the driver has a connection, or is opening one.
     pub fn is_under_way(&self) -> bool {
-        matches!(self.state, State::Up(_) | State::Dialing)
+        matches!(self.state, DialingState::Up(_) | DialingState::Dialing)
     }
 
     /// Applies the builder's entry in a new roster. Returns true if the source has to connect
@@ -72,41 +72,41 @@ impl LaneDialing {
     /// that rosters that change all the time cost no more than a builder that does not answer.
     pub fn aim(&mut self, incarnation: Incarnation, address: &str, now: Instant) -> bool {
         let is_same = self.incarnation == incarnation && self.address == address;
-        if is_same && self.state != State::Over {
+        if is_same && self.state != DialingState::Over {
             return false;
         }
         let at = match (self.state, self.aimed) {
             // The attempt that the entry before has caused is still to come.
-            (State::Due(at), Some(last)) if at == last => at,
+            (DialingState::Due(at), Some(last)) if at == last => at,
             (_, Some(last)) => now.max(last + RETRY_LIMIT),
             (_, None) => now,
         };
         self.aimed = Some(at);
-        (self.incarnation, self.wait, self.state) = (incarnation, RETRY_FIRST, State::Due(at));
+        (self.incarnation, self.wait, self.state) = (incarnation, RETRY_FIRST, DialingState::Due(at));
         address.clone_into(&mut self.address);
         true
     }
 
     /// Notes that the builder is no longer in the roster.
     pub fn end(&mut self) {
-        self.state = State::Over;
+        self.state = DialingState::Over;
     }
 
     /// Requests a new connection, because builders now treat the source as another process. Returns
     /// false, and does nothing, if the builder is not in the roster.
     pub fn begin_anew(&mut self, now: Instant) -> bool {
-        let is_over = self.state == State::Over;
+        let is_over = self.state == DialingState::Over;
         if !is_over {
-            self.state = State::Due(now);
+            self.state = DialingState::Due(now);
         }
         !is_over
     }
 
     /// Returns true once when it is time to connect.
     pub fn take_due(&mut self, now: Instant) -> bool {
-        let is_due = matches!(self.state, State::Due(at) if at <= now);
+        let is_due = matches!(self.state, DialingState::Due(at) if at <= now);
         if is_due {
-            self.state = State::Dialing;
+            self.state = DialingState::Dialing;
         }
         is_due
     }
@@ -114,17 +114,17 @@ impl LaneDialing {
     /// Returns the time at which to connect; `None` if the lane waits for no attempt.
     pub fn next_timeout(&self) -> Option<Instant> {
         match self.state {
-            State::Due(at) => Some(at),
-            State::Dialing | State::Up(_) | State::Over => None,
+            DialingState::Due(at) => Some(at),
+            DialingState::Dialing | DialingState::Up(_) | DialingState::Over => None,
         }
     }
 
     /// Notes that the requested connection is up. Returns false if the lane had not requested a
     /// connection.
     pub fn handle_connected(&mut self, now: Instant) -> bool {
-        let was_dialed = self.state == State::Dialing;
+        let was_dialed = self.state == DialingState::Dialing;
         if was_dialed {
-            self.state = State::Up(now);
+            self.state = DialingState::Up(now);
         }
         was_dialed
     }
@@ -133,11 +133,11 @@ impl LaneDialing {
     /// connection and no attempt.
     pub fn handle_failed(&mut self, now: Instant) -> bool {
         match self.state {
-            State::Due(_) | State::Over => return false,
-            State::Up(since) if now.since(since) >= RETRY_LIMIT => self.wait = RETRY_FIRST,
-            State::Up(_) | State::Dialing => {}
+            DialingState::Due(_) | DialingState::Over => return false,
+            DialingState::Up(since) if now.since(since) >= RETRY_LIMIT => self.wait = RETRY_FIRST,
+            DialingState::Up(_) | DialingState::Dialing => {}
         }
-        self.state = State::Due(now + self.wait);
+        self.state = DialingState::Due(now + self.wait);
         self.wait = (self.wait * 2).min(RETRY_LIMIT);
         true
     }

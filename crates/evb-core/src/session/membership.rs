@@ -98,11 +98,11 @@ pub struct Membership {
     closes: bool,
     /// Cause of the role's request to end the run; the request is sent on every connection.
     stop: Option<String>,
-    state: State,
+    state: MembershipState,
 }
 
 #[derive(Clone, Debug)]
-enum State {
+enum MembershipState {
     Up {
         /// Time at which the last message arrived, moved by the time for which this process stood
         /// still.
@@ -132,7 +132,7 @@ impl Membership {
     /// Creates the membership of a role that tries to join from `now` on.
     pub fn new(member: Member, now: Instant) -> Self {
         let Member { supervisor, hello, start_timeout } = member;
-        let state = State::Away(Away::since(now, String::new()));
+        let state = MembershipState::Away(Away::since(now, String::new()));
         Self {
             supervisor,
             hello,
@@ -154,7 +154,7 @@ impl Membership {
 
     /// Returns true if the connection to the supervisor is up.
     pub fn is_up(&self) -> bool {
-        matches!(self.state, State::Up { .. })
+        matches!(self.state, MembershipState::Up { .. })
     }
 
     /// Expects regular messages from the supervisor from now on (docs/reference/protocol.md
@@ -162,7 +162,7 @@ impl Membership {
     pub fn watch(&mut self, now: Instant) {
         self.is_watched = true;
         if self.is_up() {
-            self.state = State::Up { heard: now, looked: now };
+            self.state = MembershipState::Up { heard: now, looked: now };
         }
     }
 
@@ -198,7 +198,7 @@ impl Membership {
     pub fn handle(&mut self, heard: Heard, now: Instant) -> Result<Option<MembershipEvent>, RoleFault> {
         match heard {
             Heard::Message(message) => {
-                let State::Up { heard, .. } = &mut self.state else { return Ok(None) };
+                let MembershipState::Up { heard, .. } = &mut self.state else { return Ok(None) };
                 *heard = now;
                 Ok(Some(MembershipEvent::Message(message)))
             }
@@ -217,7 +217,7 @@ impl Membership {
     pub fn handle_timeout(&mut self, now: Instant) -> Result<Option<MembershipEvent>, RoleFault> {
         let (is_first, patience) = (self.identity.is_none(), self.patience());
         match &mut self.state {
-            State::Up { heard, looked } if self.is_watched => {
+            MembershipState::Up { heard, looked } if self.is_watched => {
                 let due = *looked + self.silence / LOOKS;
                 if now >= due {
                     if stood_still(due, now) {
@@ -232,7 +232,7 @@ impl Membership {
                 }
             }
             // The driver limits the duration of an attempt before the role has joined.
-            State::Away(away) if !is_first => match away.dialing {
+            MembershipState::Away(away) if !is_first => match away.dialing {
                 Some(since) if now.since(since) >= TRY => {
                     away.fail(format!("no answer within {}", time(TRY)), now);
                     self.closes = true;
@@ -242,7 +242,7 @@ impl Membership {
                 None if now.since(away.since) >= patience => return Err(self.give_up(now)),
                 _ => {}
             },
-            State::Up { .. } | State::Away(_) | State::Over => {}
+            MembershipState::Up { .. } | MembershipState::Away(_) | MembershipState::Over => {}
         }
         Ok(None)
     }
@@ -252,14 +252,14 @@ impl Membership {
     pub fn next_timeout(&self) -> Option<Instant> {
         let is_first = self.identity.is_none();
         match &self.state {
-            State::Up { heard, looked } => {
+            MembershipState::Up { heard, looked } => {
                 self.is_watched.then(|| (*heard + self.silence).min(*looked + self.silence / LOOKS))
             }
-            State::Away(Away { dialing: Some(_), .. }) if is_first => None,
-            State::Away(Away { dialing: Some(since), .. }) => Some(*since + TRY),
-            State::Away(away) if is_first => Some(away.next),
-            State::Away(away) => Some(away.next.min(away.since + self.patience())),
-            State::Over => None,
+            MembershipState::Away(Away { dialing: Some(_), .. }) if is_first => None,
+            MembershipState::Away(Away { dialing: Some(since), .. }) => Some(*since + TRY),
+            MembershipState::Away(away) if is_first => Some(away.next),
+            MembershipState::Away(away) => Some(away.next.min(away.since + self.patience())),
+            MembershipState::Over => None,
         }
     }
 
@@ -269,7 +269,7 @@ impl Membership {
             return Some(MembershipOutput::Close);
         }
         let (is_first, patience) = (self.identity.is_none(), self.patience());
-        let State::Away(away) = &mut self.state else { return None };
+        let MembershipState::Away(away) = &mut self.state else { return None };
         let has_patience = is_first || now.since(away.since) < patience;
         if away.dialing.is_some() || now < away.next || !has_patience {
             return None;
@@ -286,10 +286,10 @@ impl Membership {
     ) -> Result<Option<MembershipEvent>, RoleFault> {
         // A welcome that arrives while no attempt is in progress is late: its connection has been
         // dropped.
-        let State::Away(Away { dialing: Some(greeted), .. }) = self.state else { return Ok(None) };
+        let MembershipState::Away(Away { dialing: Some(greeted), .. }) = self.state else { return Ok(None) };
         let identity = RunIdentity::of(welcome);
         if self.identity.is_some_and(|known| known.id != identity.id) {
-            if let State::Away(away) = &mut self.state {
+            if let MembershipState::Away(away) = &mut self.state {
                 "another supervisor took its place and leads another run".clone_into(&mut away.cause);
             }
             return Err(self.give_up(now));
@@ -315,13 +315,13 @@ impl Membership {
         };
         self.silence =
             SILENCE.max(Duration::from_nanos(registered.parameters.heartbeat_ns.saturating_mul(4)));
-        self.state = State::Up { heard: now, looked: now };
+        self.state = MembershipState::Up { heard: now, looked: now };
         Ok(Some(MembershipEvent::Registered(registered)))
     }
 
     fn handle_failure(&mut self, failure: DialFailure, now: Instant) -> Result<(), RoleFault> {
         let is_first = self.identity.is_none();
-        let State::Away(away) = &mut self.state else { return Ok(()) };
+        let MembershipState::Away(away) = &mut self.state else { return Ok(()) };
         if away.dialing.is_none() {
             return Ok(());
         }
@@ -349,13 +349,13 @@ impl Membership {
             cause,
             "this role has lost the supervisor at {supervisor}, and tries to register again: {cause}; if it stays away, start the supervisor, or look at its log"
         );
-        self.state = State::Away(Away::since(now, cause));
+        self.state = MembershipState::Away(Away::since(now, cause));
         MembershipEvent::Lost
     }
 
     fn give_up(&mut self, now: Instant) -> RoleFault {
         let fault = match &self.state {
-            State::Away(Away { since, cause, last, .. }) => {
+            MembershipState::Away(Away { since, cause, last, .. }) => {
                 let last = last.clone().unwrap_or_else(|| "the supervisor did not answer".to_owned());
                 let (cause, tried, held) = (cause.clone(), now.since(*since), String::new());
                 match self.identity {
@@ -363,14 +363,16 @@ impl Membership {
                     Some(_) => RoleFault::Abandoned { cause, tried, last, held },
                 }
             }
-            State::Up { .. } | State::Over => RoleFault::NotJoined("the role has ended".to_owned()),
+            MembershipState::Up { .. } | MembershipState::Over => {
+                RoleFault::NotJoined("the role has ended".to_owned())
+            }
         };
         self.end(fault)
     }
 
     /// Ends the membership after a fault; further input has no effect.
     fn end(&mut self, fault: RoleFault) -> RoleFault {
-        self.state = State::Over;
+        self.state = MembershipState::Over;
         self.closes = true;
         fault
     }

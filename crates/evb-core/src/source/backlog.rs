@@ -51,7 +51,7 @@ pub(super) enum Recalled {
 /// The state of each event from event id `first` on, by its fragment and its decision.
 #[derive(Debug)]
 pub(super) struct Backlog {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<BacklogEntry>,
     first: u64,
     /// Lanes of assigned events below `first` whose fragments have not arrived.
     owed: BTreeMap<u64, LaneIndex>,
@@ -66,7 +66,7 @@ pub(super) struct Backlog {
 }
 
 #[derive(Debug)]
-enum Entry {
+enum BacklogEntry {
     /// Neither the fragment nor the decision has arrived.
     Nothing,
     /// The fragment waits for its decision.
@@ -106,20 +106,20 @@ impl Backlog {
         }
         let entry = self.entry(index as usize);
         let placed = match entry {
-            Entry::Held(_) | Entry::Over => return Ok(Placed::Duplicate),
-            Entry::Nothing => {
+            BacklogEntry::Held(_) | BacklogEntry::Over => return Ok(Placed::Duplicate),
+            BacklogEntry::Nothing => {
                 let size = fragment.size().count();
-                *entry = Entry::Held(fragment);
+                *entry = BacklogEntry::Held(fragment);
                 self.bytes += size;
                 self.held += 1;
                 self.waiting.push_back((now, event));
                 return Ok(Placed::Waiting);
             }
-            Entry::Assigned(lane) => Placed::Ready(*lane, fragment),
-            Entry::Inhibited => Placed::Inhibited,
-            Entry::Closed => Placed::Closed,
+            BacklogEntry::Assigned(lane) => Placed::Ready(*lane, fragment),
+            BacklogEntry::Inhibited => Placed::Inhibited,
+            BacklogEntry::Closed => Placed::Closed,
         };
-        *entry = Entry::Over;
+        *entry = BacklogEntry::Over;
         self.forget();
         Ok(placed)
     }
@@ -150,22 +150,22 @@ impl Backlog {
         self.undecided = self.undecided.max(event.number() + 1);
         let entry = self.entry(index as usize);
         let (next, dropped) = match (verdict, lane) {
-            (Verdict::Assigned(_), Some(lane)) => (Entry::Assigned(lane), None),
-            (Verdict::Inhibited, _) => (Entry::Inhibited, Some(Placed::Inhibited)),
-            (Verdict::Closed | Verdict::Assigned(_), _) => (Entry::Closed, Some(Placed::Closed)),
+            (Verdict::Assigned(_), Some(lane)) => (BacklogEntry::Assigned(lane), None),
+            (Verdict::Inhibited, _) => (BacklogEntry::Inhibited, Some(Placed::Inhibited)),
+            (Verdict::Closed | Verdict::Assigned(_), _) => (BacklogEntry::Closed, Some(Placed::Closed)),
         };
         let before = core::mem::replace(entry, next);
         let placed = match (before, dropped) {
-            (Entry::Over, _) => {
-                *entry = Entry::Over;
+            (BacklogEntry::Over, _) => {
+                *entry = BacklogEntry::Over;
                 Placed::Known
             }
-            (Entry::Held(fragment), dropped) => {
+            (BacklogEntry::Held(fragment), dropped) => {
                 let lane = match entry {
-                    Entry::Assigned(lane) => Some(*lane),
+                    BacklogEntry::Assigned(lane) => Some(*lane),
                     _ => None,
                 };
-                *entry = Entry::Over;
+                *entry = BacklogEntry::Over;
                 self.bytes -= fragment.size().count();
                 self.held -= 1;
                 match (dropped, lane) {
@@ -173,8 +173,8 @@ impl Backlog {
                     (dropped, _) => dropped.unwrap_or(Placed::Closed),
                 }
             }
-            (Entry::Assigned(_), _) => Placed::Known,
-            (Entry::Nothing | Entry::Inhibited | Entry::Closed, _) => Placed::Waiting,
+            (BacklogEntry::Assigned(_), _) => Placed::Known,
+            (BacklogEntry::Nothing | BacklogEntry::Inhibited | BacklogEntry::Closed, _) => Placed::Waiting,
         };
         self.forget();
         placed
@@ -187,14 +187,16 @@ impl Backlog {
         }
         let index = event.number().checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
         let Some(entry) = index.and_then(|index| self.entries.get_mut(index)) else { return Recalled::Gone };
-        match core::mem::replace(entry, Entry::Over) {
-            Entry::Held(fragment) => {
+        match core::mem::replace(entry, BacklogEntry::Over) {
+            BacklogEntry::Held(fragment) => {
                 self.bytes -= fragment.size().count();
                 self.held -= 1;
                 Recalled::Here(fragment)
             }
-            Entry::Assigned(_) => Recalled::Awaited,
-            Entry::Nothing | Entry::Inhibited | Entry::Closed | Entry::Over => Recalled::Gone,
+            BacklogEntry::Assigned(_) => Recalled::Awaited,
+            BacklogEntry::Nothing | BacklogEntry::Inhibited | BacklogEntry::Closed | BacklogEntry::Over => {
+                Recalled::Gone
+            }
         }
     }
 
@@ -205,7 +207,7 @@ impl Backlog {
         let over = end.saturating_sub(self.first).min(self.entries.len() as u64);
         let mut closed = 0;
         for entry in self.entries.drain(..over as usize) {
-            if let Entry::Held(fragment) = entry {
+            if let BacklogEntry::Held(fragment) = entry {
                 self.bytes -= fragment.size().count();
                 self.held -= 1;
                 closed += 1;
@@ -238,18 +240,18 @@ impl Backlog {
         while let Some((since, event)) = self.waiting.front().copied() {
             let index = event.number().checked_sub(self.first).map(|index| index as usize);
             let entry = index.and_then(|index| self.entries.get_mut(index));
-            let is_held = matches!(entry, Some(Entry::Held(_)));
+            let is_held = matches!(entry, Some(BacklogEntry::Held(_)));
             if is_held && now < since + self.patience {
                 break;
             }
             self.waiting.pop_front();
             if let Some(entry) = entry
-                && let Entry::Held(fragment) = entry
+                && let BacklogEntry::Held(fragment) = entry
             {
                 self.bytes -= fragment.size().count();
                 self.held -= 1;
                 expired += 1;
-                *entry = Entry::Over;
+                *entry = BacklogEntry::Over;
             }
         }
         self.forget();
@@ -278,9 +280,9 @@ impl Backlog {
         self.entries.len()
     }
 
-    fn entry(&mut self, index: usize) -> &mut Entry {
+    fn entry(&mut self, index: usize) -> &mut BacklogEntry {
         if index >= self.entries.len() {
-            self.entries.resize_with(index + 1, || Entry::Nothing);
+            self.entries.resize_with(index + 1, || BacklogEntry::Nothing);
         }
         &mut self.entries[index]
     }
@@ -291,16 +293,16 @@ impl Backlog {
         loop {
             let decided = self.first < self.undecided;
             let go = match self.entries.front() {
-                Some(Entry::Over) => true,
-                Some(Entry::Assigned(_)) => self.entries.len() > REMEMBERED,
-                Some(Entry::Inhibited | Entry::Closed) => self.entries.len() > self.remembered,
-                Some(Entry::Nothing) => decided && self.entries.len() > REMEMBERED,
-                Some(Entry::Held(_)) | None => false,
+                Some(BacklogEntry::Over) => true,
+                Some(BacklogEntry::Assigned(_)) => self.entries.len() > REMEMBERED,
+                Some(BacklogEntry::Inhibited | BacklogEntry::Closed) => self.entries.len() > self.remembered,
+                Some(BacklogEntry::Nothing) => decided && self.entries.len() > REMEMBERED,
+                Some(BacklogEntry::Held(_)) | None => false,
             };
             if !go {
                 break;
             }
-            if let Some(Entry::Assigned(lane)) = self.entries.pop_front() {
+            if let Some(BacklogEntry::Assigned(lane)) = self.entries.pop_front() {
                 self.owed.insert(self.first, lane);
                 if self.owed.len() > MAX_OUTSTANDING {
                     self.owed.pop_first();
@@ -312,7 +314,10 @@ impl Backlog {
         // reach the front.
         while let Some((_, event)) = self.waiting.front() {
             let index = event.number().checked_sub(self.first).map(|index| index as usize);
-            if index.and_then(|index| self.entries.get(index)).is_some_and(|e| matches!(e, Entry::Held(_))) {
+            if index
+                .and_then(|index| self.entries.get(index))
+                .is_some_and(|e| matches!(e, BacklogEntry::Held(_)))
+            {
                 break;
             }
             self.waiting.pop_front();

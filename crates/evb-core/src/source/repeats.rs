@@ -57,7 +57,7 @@ impl Seen {
 /// newest to the oldest.
 #[derive(Debug, Default)]
 pub(super) struct Repeats {
-    ring: Vec<Place>,
+    ring: Vec<RepeatPlace>,
     /// Number of fragments that came so far, modulo 2³².
     count: u32,
     /// Number of the newest fragment for each end of an event id.
@@ -67,7 +67,7 @@ pub(super) struct Repeats {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct RepeatPlace {
     seen: Seen,
     /// Number of the next older fragment whose id ends with the same bits.
     older: u32,
@@ -81,7 +81,7 @@ impl Repeats {
             self.newest = vec![0; REMEMBERED as usize];
         }
         let newest = &mut self.newest[end(seen.event)];
-        let place = Place { seen, older: core::mem::replace(newest, self.count) };
+        let place = RepeatPlace { seen, older: core::mem::replace(newest, self.count) };
         match self.ring.get_mut(position(self.count)) {
             Some(oldest) => {
                 self.forgotten = self.forgotten.max(oldest.seen.event);
@@ -111,7 +111,7 @@ impl Repeats {
 
     /// Returns the place with that number, if it is still in the ring and came earlier than the
     /// fragment of that age.
-    fn place(&self, number: u32, age: u32) -> Option<&Place> {
+    fn place(&self, number: u32, age: u32) -> Option<&RepeatPlace> {
         let own = self.count.wrapping_sub(number);
         (own > age && own as usize <= self.ring.len()).then(|| &self.ring[position(number)])
     }

@@ -12,7 +12,7 @@ use super::{
     journal::{differences, sums},
     nonsense::{Nonsense, nonsense},
     outbox::Outbox,
-    outstanding::{Outstanding, Place},
+    outstanding::{Outstanding, OutstandingEvent},
     roster::Roster,
     slots::Slots,
 };
@@ -117,7 +117,13 @@ impl Assigner {
 
     /// Records a new event at a builder whose slot was taken for it.
     pub(super) fn assign(&mut self, event: u64, triggered_ns: u64, version: u32, builder: BuilderIndex) {
-        self.outstanding.insert(Place { event, triggered_ns, version, answer: 0, builder: Some(builder) });
+        self.outstanding.insert(OutstandingEvent {
+            event,
+            triggered_ns,
+            version,
+            answer: 0,
+            builder: Some(builder),
+        });
     }
 
     /// Settles an event; returns false if the builder does not have that event. `frees_slot` is
@@ -178,7 +184,7 @@ impl Assigner {
     /// builders only after the builders have confirmed.
     pub(super) fn ask_for_answers(&mut self) {
         self.answer = 1;
-        let held: Vec<Place> =
+        let held: Vec<OutstandingEvent> =
             self.outstanding.iter().filter(|place| place.builder.is_some()).copied().collect();
         for place in held {
             self.outstanding.hand_over(place.event, place.builder, self.answer);
@@ -211,7 +217,7 @@ impl Assigner {
     pub(super) fn send_again(&self, builder: BuilderIndex, from: u32, roster: &Roster, outbox: &mut Outbox) {
         let mut batches: BTreeMap<(u32, u32), (Assignments, (EventId, u64))> = BTreeMap::new();
         for place in self.outstanding.of(Some(builder)) {
-            let Place { event, triggered_ns, version, answer, .. } = place;
+            let OutstandingEvent { event, triggered_ns, version, answer, .. } = place;
             if answer >= from {
                 let (message, last) = batches.entry((answer, version)).or_default();
                 message.add(last, EventId::new(event), triggered_ns);
@@ -235,7 +241,7 @@ impl Assigner {
     /// Tells sources which builders have the outstanding events. All other events decided so far
     /// are closed for the sources (docs/reference/protocol.md RUN-21).
     pub(super) fn send_holdings(&self, to: &SourceSet, roster: &Roster, outbox: &mut Outbox) {
-        let mut places: Vec<Place> = self.outstanding.iter().copied().collect();
+        let mut places: Vec<OutstandingEvent> = self.outstanding.iter().copied().collect();
         places.sort_unstable_by_key(|place| place.event);
         let decided = outbox.decided();
         // Sources that the same roster versions expect get the same message.
@@ -256,7 +262,7 @@ impl Assigner {
                 .zip(expects)
                 .filter_map(|((version, _), expects)| expects.then_some(*version))
                 .collect();
-            let own: Vec<Place> =
+            let own: Vec<OutstandingEvent> =
                 places.iter().filter(|place| versions.contains(&place.version)).copied().collect();
             outbox.send(Recipients::Sources(group), holdings(&own, decided, roster));
         }
@@ -264,14 +270,14 @@ impl Assigner {
 
     /// Returns all outstanding events for the journal.
     pub(super) fn held(&self) -> Vec<Held> {
-        let mut groups: BTreeMap<(u32, u32), Vec<Place>> = BTreeMap::new();
+        let mut groups: BTreeMap<(u32, u32), Vec<OutstandingEvent>> = BTreeMap::new();
         for place in self.outstanding.iter() {
             let builder = place.builder.map_or(0, |builder| builder.get() as u32 + 1);
             groups.entry((builder, place.version)).or_default().push(*place);
         }
         // Put the unassigned events last.
         let first = groups.keys().take_while(|(builder, _)| *builder == 0).count();
-        let group = |((builder, version), mut places): ((u32, u32), Vec<Place>)| {
+        let group = |((builder, version), mut places): ((u32, u32), Vec<OutstandingEvent>)| {
             places.sort_unstable_by_key(|place| place.event);
             Held {
                 builder,
@@ -306,14 +312,19 @@ impl Assigner {
             return nonsense("outstanding events and trigger times differ in number");
         }
         for (event, triggered_ns) in sums(&held.events).zip(sums(&held.triggered_ns)) {
-            let place = Place { event, triggered_ns, version: held.version, answer: 0, builder };
+            let place = OutstandingEvent { event, triggered_ns, version: held.version, answer: 0, builder };
             self.recall(place, triggered, roster)?;
         }
         Ok(())
     }
 
     /// Restores an outstanding event from the journal; it must not be outstanding already.
-    pub(super) fn recall(&mut self, place: Place, triggered: u64, roster: &Roster) -> Result<(), Nonsense> {
+    pub(super) fn recall(
+        &mut self,
+        place: OutstandingEvent,
+        triggered: u64,
+        roster: &Roster,
+    ) -> Result<(), Nonsense> {
         if place.event == 0 || place.event > triggered {
             return nonsense("an event is assigned that was not triggered");
         }
@@ -385,7 +396,7 @@ impl Assigner {
 
 /// Returns the message that names the builders of these events. An event whose builder has not
 /// confirmed its slot yet is named as unassigned.
-fn holdings(places: &[Place], decided: u64, roster: &Roster) -> Message {
+fn holdings(places: &[OutstandingEvent], decided: u64, roster: &Roster) -> Message {
     let mut held: BTreeMap<Option<BuilderId>, (Holding, u64)> = BTreeMap::new();
     for place in places {
         let builder = place.builder.filter(|_| place.answer == 0);

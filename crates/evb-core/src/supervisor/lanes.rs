@@ -27,7 +27,7 @@ impl PackedLanes {
 /// Number of events to which a source contributed the last fragment, and the total delay of these
 /// fragments behind the previous ones.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Lateness {
+pub(super) struct LastFragments {
     pub(super) last: u64,
     pub(super) last_by_ns: u64,
 }
@@ -38,7 +38,7 @@ pub(super) struct LaneFacts {
     /// Sums over all lanes.
     pub(super) sum: LaneReport,
     /// Lateness of the sources that were last in any event, ascending.
-    pub(super) lateness: Vec<(SourceIndex, Lateness)>,
+    pub(super) lateness: Vec<(SourceIndex, LastFragments)>,
 }
 
 impl LaneFacts {
@@ -53,7 +53,7 @@ impl LaneFacts {
         self.sum = sum;
         for lane in changed {
             let Some(index) = source(lane.source) else { continue };
-            let lateness = Lateness { last: lane.last, last_by_ns: lane.last_by_ns };
+            let lateness = LastFragments { last: lane.last, last_by_ns: lane.last_by_ns };
             match self.lateness.binary_search_by_key(&index, |(index, _)| *index) {
                 Ok(at) => self.lateness[at].1 = lateness,
                 Err(at) => self.lateness.insert(at, (index, lateness)),

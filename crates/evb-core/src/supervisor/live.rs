@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::lanes::{LaneFacts, Lateness};
+use super::lanes::{LaneFacts, LastFragments};
 use crate::{
     index::SourceIndex,
     ledger::{Contradiction, unused_of},
@@ -199,7 +199,7 @@ impl Latest<Interim> {
     }
 
     /// Returns the lateness of the sources that were last in any event of the builder.
-    pub(super) fn lateness(&self) -> &[(SourceIndex, Lateness)] {
+    pub(super) fn lateness(&self) -> &[(SourceIndex, LastFragments)] {
         &self.counters.lanes.lateness
     }
 

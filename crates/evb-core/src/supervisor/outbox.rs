@@ -33,7 +33,7 @@ pub(super) struct Outbox {
     decisions: Decisions,
     decided: u64,
     batch: u64,
-    assignments: Per<BuilderIndex, Batch>,
+    assignments: Per<BuilderIndex, AssignmentBatch>,
     /// Builders that have events in `assignments`.
     touched: BuilderSet,
     /// Sources that receive decisions under `roster_version`.
@@ -54,7 +54,7 @@ pub(super) struct Outbox {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Batch {
+struct AssignmentBatch {
     builder: BuilderId,
     message: Assignments,
     last: (EventId, u64),
@@ -75,7 +75,11 @@ impl Outbox {
             decisions: Decisions::starting(EventId::FIRST),
             decided: 0,
             batch: 0,
-            assignments: plan.builders.iter().map(|id| Batch { builder: *id, ..Batch::default() }).collect(),
+            assignments: plan
+                .builders
+                .iter()
+                .map(|id| AssignmentBatch { builder: *id, ..AssignmentBatch::default() })
+                .collect(),
             touched: BuilderSet::default(),
             up: SourceSet::default(),
             roster_version: 0,
@@ -90,7 +94,7 @@ impl Outbox {
 
     /// Adds an empty batch for a new builder.
     pub(super) fn add_builder(&mut self, builder: BuilderId) {
-        self.assignments.push(Batch { builder, ..Batch::default() });
+        self.assignments.push(AssignmentBatch { builder, ..AssignmentBatch::default() });
     }
 
     /// Sends later decisions to the sources `up`, under that roster version. Earlier decisions are

@@ -12,11 +12,11 @@ use crate::index::BuilderIndex;
 /// The outstanding events (assigned and not settled), by event id. The map grows until it has room
 /// for all slots, and then allocates no more memory.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outstanding(HashMap<u64, Place, BuildHasherDefault<EventHasher>>);
+pub(super) struct Outstanding(HashMap<u64, OutstandingEvent, BuildHasherDefault<EventHasher>>);
 
 /// An outstanding event with all data that is needed to assign it again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct OutstandingEvent {
     pub(super) event: u64,
     /// Trigger time on the supervisor's clock, modulo 2⁶⁴: it may lie before the boot of the host.
     pub(super) triggered_ns: u64,
@@ -44,7 +44,7 @@ impl Outstanding {
     }
 
     /// Adds an event, which must not be in the table.
-    pub(super) fn insert(&mut self, new: Place) {
+    pub(super) fn insert(&mut self, new: OutstandingEvent) {
         debug_assert!(new.event != 0, "event ids start at 1");
         let earlier = self.0.insert(new.event, new);
         debug_assert!(earlier.is_none(), "event {} is in the table already", new.event);
@@ -62,7 +62,7 @@ impl Outstanding {
     }
 
     /// Returns the entry of an event; `None` if the event is not in the table.
-    pub(super) fn get(&self, event: u64) -> Option<Place> {
+    pub(super) fn get(&self, event: u64) -> Option<OutstandingEvent> {
         self.0.get(&event).copied()
     }
 
@@ -73,7 +73,7 @@ impl Outstanding {
         event: u64,
         builder: Option<BuilderIndex>,
         answer: u32,
-    ) -> Option<Place> {
+    ) -> Option<OutstandingEvent> {
         let place = self.0.get_mut(&event)?;
         (place.builder, place.answer) = (builder, answer);
         Some(*place)
@@ -93,7 +93,7 @@ impl Outstanding {
     }
 
     /// Returns the entries of all events, in no particular order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Place> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &OutstandingEvent> {
         self.0.values()
     }
 
@@ -105,8 +105,9 @@ impl Outstanding {
     }
 
     /// Returns the events of a builder, or the unassigned events for `None`, in ascending order.
-    pub(super) fn of(&self, builder: Option<BuilderIndex>) -> Vec<Place> {
-        let mut places: Vec<Place> = self.iter().filter(|place| place.builder == builder).copied().collect();
+    pub(super) fn of(&self, builder: Option<BuilderIndex>) -> Vec<OutstandingEvent> {
+        let mut places: Vec<OutstandingEvent> =
+            self.iter().filter(|place| place.builder == builder).copied().collect();
         places.sort_unstable_by_key(|place| place.event);
         places
     }

@@ -60,7 +60,7 @@ pub fn unfinished<E>(entries: impl IntoIterator<Item = Result<Entry, E>>) -> Res
 /// Entries are read one after the other, and none is kept.
 #[derive(Clone, Debug)]
 pub struct Recovery {
-    state: State,
+    state: ReadingState,
     /// Number of entries that have been read.
     number: usize,
     run: Option<RunNumber>,
@@ -70,7 +70,7 @@ pub struct Recovery {
 /// The progress of reading. A fault is reported only at the end, because it does not matter if the
 /// run has ended.
 #[derive(Clone, Debug)]
-enum State {
+enum ReadingState {
     Empty(Box<RunPlan>),
     Reading(Box<Reading>),
     Faulty(RecoverError),
@@ -79,7 +79,7 @@ enum State {
 impl Recovery {
     /// Creates a recovery that has read no entry.
     pub fn new(plan: RunPlan) -> Self {
-        Self { state: State::Empty(Box::new(plan)), number: 0, run: None, over: false }
+        Self { state: ReadingState::Empty(Box::new(plan)), number: 0, run: None, over: false }
     }
 
     /// Reads the next entry.
@@ -92,17 +92,17 @@ impl Recovery {
             _ => {}
         }
         let fault = match &mut self.state {
-            State::Empty(plan) => match Reading::begin(plan, entry) {
-                Ok(reading) => return self.state = State::Reading(Box::new(reading)),
+            ReadingState::Empty(plan) => match Reading::begin(plan, entry) {
+                Ok(reading) => return self.state = ReadingState::Reading(Box::new(reading)),
                 Err(fault) => fault,
             },
-            State::Reading(reading) => match reading.read(entry) {
+            ReadingState::Reading(reading) => match reading.read(entry) {
                 Ok(()) => return,
                 Err(fault) => senseless(fault),
             },
-            State::Faulty(_) => return,
+            ReadingState::Faulty(_) => return,
         };
-        self.state = State::Faulty(fault);
+        self.state = ReadingState::Faulty(fault);
     }
 
     /// Ends the reading and returns the supervisor. The supervisor waits for the peers of the run
@@ -115,9 +115,9 @@ impl Recovery {
             return Err(RecoverError::Over(run));
         }
         match self.state {
-            State::Empty(_) => Err(RecoverError::Empty),
-            State::Reading(reading) => Ok(reading.finish(now)),
-            State::Faulty(fault) => Err(fault),
+            ReadingState::Empty(_) => Err(RecoverError::Empty),
+            ReadingState::Reading(reading) => Ok(reading.finish(now)),
+            ReadingState::Faulty(fault) => Err(fault),
         }
     }
 }

@@ -8,7 +8,7 @@ mod tests;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use held::Held;
+use held::HeldOutputs;
 
 use super::{NotReady, Output, Recipients, SupervisorCore};
 use crate::{
@@ -92,7 +92,7 @@ pub struct SupervisorRole {
     core: SupervisorCore,
     /// Outputs that depend on no journal entry, or whose entries are written.
     ready: VecDeque<SupervisorOutput>,
-    held: Held,
+    held: HeldOutputs,
     journal: Option<Journal>,
 }
 
@@ -102,7 +102,7 @@ impl SupervisorRole {
         Self {
             core,
             ready: VecDeque::new(),
-            held: Held::default(),
+            held: HeldOutputs::default(),
             journal: journal.map(|name| Journal { name, fails: None }),
         }
     }

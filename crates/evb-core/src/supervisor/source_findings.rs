@@ -18,7 +18,7 @@ pub(super) const NO_FINAL_REPORT: &str =
     "gave no final report, so its counts may be incomplete: look at its log";
 
 /// A kind of finding about a source.
-struct Kind {
+struct FindingKind {
     /// The amount by which sources are compared. A source with 0 has no such finding.
     amount: fn(&SourceSummary) -> u64,
     /// The sentence about one source, with `{source}`, `{amount}` and `{detail}`.
@@ -33,26 +33,26 @@ fn nothing(_: &SourceSummary) -> String {
     String::new()
 }
 
-const PROBLEMS: [Kind; 4] = [
-    Kind {
+const PROBLEMS: [FindingKind; 4] = [
+    FindingKind {
         amount: |source| source.missing,
         one: "{source} is missing in {amount} events {detail}; its log says why",
         others: "{sources} more sources are missing in up to {most} events each; their logs say why",
         detail: causes,
     },
-    Kind {
+    FindingKind {
         amount: |source| source.crc_errors,
         one: "{amount} fragments of {source} were damaged on the way (wrong checksum): check the network and the memory of its host",
         others: "up to {most} fragments of each of {sources} more sources were damaged on the way: check their network",
         detail: nothing,
     },
-    Kind {
+    FindingKind {
         amount: |source| source.refused,
         one: "{source} refused {amount} fragments of its readout: its log names the events and the cause",
         others: "{sources} more sources refused up to {most} fragments of their readout each: their logs name the cause",
         detail: nothing,
     },
-    Kind {
+    FindingKind {
         amount: |source| source.contradictions,
         one: "the readout of {source} sent {amount} fragments of events of which it had sent a different one before: compare its event ids with those of other sources{detail}",
         others: "{sources} more sources got up to {most} different second fragments of events each: compare their event ids",
@@ -60,50 +60,50 @@ const PROBLEMS: [Kind; 4] = [
     },
 ];
 
-const REMARKS: [Kind; 9] = [
-    Kind {
+const REMARKS: [FindingKind; 9] = [
+    FindingKind {
         amount: harmless_absence,
         one: "{source} was down for {detail} s; no event lacks its fragment for that reason",
         others: "{sources} more sources were down for a shorter time",
         detail: |source| format!("{:.3}", source.down_s),
     },
-    Kind {
+    FindingKind {
         amount: |source| source.kept_before_start,
         one: "{source} kept {amount} fragments that arrived before the start (before_start)",
         others: "{sources} more sources kept up to {most} fragments each that arrived before the start",
         detail: nothing,
     },
-    Kind {
+    FindingKind {
         amount: |source| source.discarded_before_start,
         one: "{source} discarded {amount} fragments that arrived before the start (before_start)",
         others: "{sources} more sources discarded up to {most} fragments each that arrived before the start",
         detail: nothing,
     },
-    Kind {
+    FindingKind {
         amount: |source| if source.front_end_protocol == 1 { source.run_not_stated } else { 0 },
         one: "{source}: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does",
         others: "{sources} more sources: their front ends speak protocol 1, which does not state the run of fragments",
         detail: nothing,
     },
-    Kind {
+    FindingKind {
         amount: |source| if source.front_end_protocol > 1 { source.run_not_stated } else { 0 },
         one: "{source}: its front end did not state the run of {amount} fragments, which may be of another one",
         others: "{sources} more sources: their front ends did not state the run of up to {most} fragments each",
         detail: nothing,
     },
-    Kind {
+    FindingKind {
         amount: |source| source.of_other_runs,
         one: "{source} discarded {amount} fragments that its front end read out in another run, as it should",
         others: "{sources} more sources discarded up to {most} fragments each of other runs",
         detail: nothing,
     },
-    Kind {
+    FindingKind {
         amount: |source| source.malformed,
         one: "front ends of {source} sent {amount} fragments that were cut off, malformed, or with an event id that cannot be (ids start at 1): correct what they send",
         others: "front ends of {sources} more sources sent up to {most} malformed fragments each: correct what they send",
         detail: nothing,
     },
-    Kind {
+    FindingKind {
         amount: |source| source.repeats.saturating_add(source.repeats_not_compared),
         one: "the readout of {source} repeated {amount} fragments, and evb kept the first ones{detail}",
         others: "the readouts of {sources} more sources repeated up to {most} fragments each",
@@ -112,7 +112,7 @@ const REMARKS: [Kind; 9] = [
             old => format!("; {old} came too late to be compared with them"),
         },
     },
-    Kind {
+    FindingKind {
         amount: |source| source.unexpected,
         one: "{amount} fragments of {source} belonged to no event of the run: compare its event ids with the triggers",
         others: "up to {most} fragments of each of {sources} more sources belonged to no event of the run: compare their event ids with the triggers",
@@ -120,7 +120,7 @@ const REMARKS: [Kind; 9] = [
     },
 ];
 
-impl Kind {
+impl FindingKind {
     /// Returns the sentence about a source.
     fn about(&self, source: &SourceSummary) -> String {
         let amount = (self.amount)(source);
@@ -179,7 +179,7 @@ pub(super) fn problems(sources: &[SourceSummary], is_started: bool) -> Vec<Strin
 
 /// Returns the remarks on the sources, in the order of their kinds.
 pub(super) fn remarks(sources: &[SourceSummary]) -> Vec<String> {
-    let of_kind = |kind: &Kind| {
+    let of_kind = |kind: &FindingKind| {
         let (named, rest) = kind.worst(sources);
         let each = sources.iter().filter(|source| named.contains(&source.id));
         let each: Vec<String> = each.map(|source| kind.about(source)).collect();

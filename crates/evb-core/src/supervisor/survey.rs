@@ -8,7 +8,7 @@ use super::{
     RunPlan,
     assigner::Assigner,
     books::Books,
-    lanes::Lateness,
+    lanes::LastFragments,
     live::{BuilderLive, LatencySurvey, Latest, SourceLive},
     roster::Roster,
     seats::BuilderSeat,
@@ -245,7 +245,7 @@ pub(super) fn survey(
     let (times, lateness) = (books.times(), lateness(roster));
     let end = times.drained.unwrap_or(now);
     let source = |index: SourceIndex| {
-        let (seat, Lateness { last, last_by_ns }) = (roster.source(index), lateness[index]);
+        let (seat, LastFragments { last, last_by_ns }) = (roster.source(index), lateness[index]);
         SourceSurvey {
             id: seat.id.number(),
             name: plan.name_of(Peer::Source(seat.id)).to_owned(),
@@ -320,8 +320,8 @@ fn builder(
 }
 
 /// Returns for each source how often and by how much it was last, summed over all builders.
-fn lateness(roster: &Roster) -> Per<SourceIndex, Lateness> {
-    let mut all: Per<_, Lateness> = roster.sources().iter().map(|_| Lateness::default()).collect();
+fn lateness(roster: &Roster) -> Per<SourceIndex, LastFragments> {
+    let mut all: Per<_, LastFragments> = roster.sources().iter().map(|_| LastFragments::default()).collect();
     let lanes = roster.builders().iter().filter_map(|seat| seat.latest.as_ref());
     for (index, lane) in lanes.flat_map(Latest::lateness) {
         let sum = &mut all[*index];

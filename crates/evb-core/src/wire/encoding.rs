@@ -79,9 +79,9 @@ pub(super) trait Field {
 }
 
 /// A message that can be a field of another message.
-pub(super) trait Part: prost::Message + Default {}
+pub(super) trait SubMessage: prost::Message + Default {}
 
-impl<P: Part> Part for Box<P> {}
+impl<P: SubMessage> SubMessage for Box<P> {}
 
 /// Implements those functions of [`Field`] that `prost::encoding` provides.
 macro_rules! coded {
@@ -169,7 +169,7 @@ impl Field for RunId {
     }
 }
 
-impl<P: Part> Field for Vec<P> {
+impl<P: SubMessage> Field for Vec<P> {
     fn is_absent(&self) -> bool {
         self.is_empty()
     }
@@ -177,7 +177,7 @@ impl<P: Part> Field for Vec<P> {
     coded!(message: encode_repeated, encoded_len_repeated, merge_repeated);
 }
 
-impl<P: Part> Field for P {
+impl<P: SubMessage> Field for P {
     fn is_absent(&self) -> bool {
         false
     }
@@ -185,7 +185,7 @@ impl<P: Part> Field for P {
     coded!(message: encode, encoded_len, merge);
 }
 
-impl<P: Part> Field for Option<P> {
+impl<P: SubMessage> Field for Option<P> {
     fn is_absent(&self) -> bool {
         self.is_none()
     }
@@ -220,7 +220,7 @@ macro_rules! messages {
             #[derive(Clone, Debug, Default, PartialEq)]
             pub struct $name { $(pub $field: $type),* }
 
-            impl $crate::wire::encoding::Part for $name {}
+            impl $crate::wire::encoding::SubMessage for $name {}
 
             #[allow(unused_variables)]
             impl prost::Message for $name {

@@ -32,7 +32,7 @@ const TEXTS: usize = 1024;
 const NAMED: usize = 10;
 
 /// A log line before it is written.
-pub(super) struct Line {
+pub(super) struct LogLine {
     pub(super) level: Level,
     /// The role that writes the line.
     pub(super) who: Option<String>,
@@ -45,9 +45,9 @@ pub(super) struct Line {
 /// within a second, and then within every ten seconds, are written as one line, which names the
 /// roles that gave the warning.
 #[derive(Clone)]
-pub(super) struct Repeats(Arc<Shared>);
+pub(super) struct Repeats(Arc<SharedRepeats>);
 
-struct Shared {
+struct SharedRepeats {
     book: Mutex<Book>,
     /// Wakes the thread that writes what was held back.
     held: Condvar,
@@ -56,12 +56,12 @@ struct Shared {
 struct Book {
     out: Box<dyn Write + Send>,
     has_colours: bool,
-    texts: HashMap<String, Held>,
+    texts: HashMap<String, HeldWarnings>,
     has_thread: bool,
 }
 
 /// Warnings with one text that were held back.
-struct Held {
+struct HeldWarnings {
     since: Instant,
     until: Instant,
     count: u64,
@@ -72,11 +72,11 @@ impl Repeats {
     pub(super) fn new(out: impl Write + Send + 'static, has_colours: bool) -> Self {
         let (out, texts) = (Box::new(out), HashMap::new());
         let book = Mutex::new(Book { out, has_colours, texts, has_thread: false });
-        Self(Arc::new(Shared { book, held: Condvar::new() }))
+        Self(Arc::new(SharedRepeats { book, held: Condvar::new() }))
     }
 
     /// Writes a line, or holds it back if it repeats a warning.
-    pub(super) fn add(&self, line: Line, now: Instant) {
+    pub(super) fn add(&self, line: LogLine, now: Instant) {
         let mut book = self.0.book();
         book.write_due(now);
         if line.level == Level::WARN && book.holds(&line, now) {
@@ -106,7 +106,7 @@ impl Repeats {
     }
 }
 
-impl Shared {
+impl SharedRepeats {
     fn book(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -126,34 +126,34 @@ impl Shared {
 
 impl Book {
     /// Returns true if the line repeats a warning, and counts it. A new warning is remembered.
-    fn holds(&mut self, line: &Line, now: Instant) -> bool {
+    fn holds(&mut self, line: &LogLine, now: Instant) -> bool {
         if let Some(held) = self.texts.get_mut(&line.text) {
             held.count += 1 + line.unsaid;
             held.who.extend(line.who.clone().filter(|who| !held.who.contains(who)));
             return true;
         }
         if self.texts.len() < TEXTS {
-            let held = Held { since: now, until: now + FIRST, count: 0, who: Vec::new() };
+            let held = HeldWarnings { since: now, until: now + FIRST, count: 0, who: Vec::new() };
             self.texts.insert(line.text.clone(), held);
         }
         false
     }
 
     fn write_due(&mut self, now: Instant) {
-        let due = |held: &Held| held.until <= now;
+        let due = |held: &HeldWarnings| held.until <= now;
         let texts: Vec<String> =
             self.texts.iter().filter(|(_, held)| due(held)).map(|(text, _)| text.clone()).collect();
         for text in texts {
             let Some(held) = self.texts.remove(&text) else { continue };
             if held.count > 0 {
                 self.write_held(&text, &held, now);
-                let next = Held { since: now, until: now + EACH, count: 0, who: Vec::new() };
+                let next = HeldWarnings { since: now, until: now + EACH, count: 0, who: Vec::new() };
                 self.texts.insert(text, next);
             }
         }
     }
 
-    fn write_held(&mut self, text: &str, held: &Held, now: Instant) {
+    fn write_held(&mut self, text: &str, held: &HeldWarnings, now: Instant) {
         if held.count == 0 {
             return;
         }

@@ -15,7 +15,7 @@ use tracing::{
 };
 use tracing_subscriber::{Layer, layer::Context, registry::LookupSpan};
 
-use super::repeats::{Line, Repeats};
+use super::repeats::{LogLine, Repeats};
 
 /// A layer that writes each event as a line. At INFO, WARN and ERROR, a message of evb is a whole
 /// sentence, so the line has neither fields nor a target. The line begins with the role that wrote
@@ -56,7 +56,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Text {
             text += &said.fields;
         }
         let who = context.event_scope(event).and_then(|mut scope| scope.find_map(of_span));
-        self.repeats.add(Line { level, who, text, unsaid: said.unsaid }, Instant::now());
+        self.repeats.add(LogLine { level, who, text, unsaid: said.unsaid }, Instant::now());
     }
 }
 

@@ -27,13 +27,13 @@ const PATIENCE: Duration = Duration::from_secs(60 * 60 * 24 * 365);
 const RESPITE: Duration = Duration::from_secs(1);
 
 /// The hosted roles, according to the last valid configuration.
-struct Part {
+struct HostedRoles {
     config: Arc<Config>,
     hosted: Vec<Peer>,
     shared: Shared,
 }
 
-impl Part {
+impl HostedRoles {
     fn of(
         (config, origin): (Arc<Config>, Origin),
         shared: Shared,
@@ -76,7 +76,7 @@ pub(super) async fn run(
     publisher: Publisher,
 ) -> Result<u8, RunError> {
     let service = Service::from_environment(TurnCounters::default());
-    let part = Part::new(config, hosted, Shared { turn_counters: service.turn_counters(), ..shared });
+    let part = HostedRoles::new(config, hosted, Shared { turn_counters: service.turn_counters(), ..shared });
     let (say, said) = watch::channel("waiting for the supervisor");
     tokio::select! {
         code = take_part(arguments, part, &publisher, &service, &say) => code,
@@ -86,7 +86,7 @@ pub(super) async fn run(
 
 async fn take_part(
     arguments: &RunArguments,
-    mut part: Part,
+    mut part: HostedRoles,
     publisher: &Publisher,
     service: &Service,
     say: &watch::Sender<&'static str>,

@@ -34,7 +34,7 @@ const MEANINGLESS: [Signal; 7] =
 /// The requests to end the process.
 pub(super) struct Signals {
     ending: Vec<(Signal, unix::Signal)>,
-    asked: Asked,
+    asked: ReceivedSignals,
 }
 
 impl Signals {
@@ -49,7 +49,7 @@ impl Signals {
             drop(listen(one)?);
         }
         let ending = ENDING.into_iter().filter(counts).map(|one| Ok((one, listen(one)?)));
-        Ok(Self { ending: ending.collect::<io::Result<_>>()?, asked: Asked::default() })
+        Ok(Self { ending: ending.collect::<io::Result<_>>()?, asked: ReceivedSignals::default() })
     }
 
     /// Waits until the process is first asked to end. Afterwards, waits for a second SIGINT, at
@@ -91,12 +91,12 @@ enum Effect {
 
 /// The signals that have come.
 #[derive(Debug, Default)]
-struct Asked {
+struct ReceivedSignals {
     any: bool,
     interrupted: Option<Instant>,
 }
 
-impl Asked {
+impl ReceivedSignals {
     /// Returns the effect of another signal.
     fn again(&mut self, one: Signal, now: Instant) -> Effect {
         if one == Signal::INT {

@@ -14,7 +14,7 @@ use crate::{
     format::{FileHeader, FormatVersion, Record},
     index::{IndexEntry, IndexState},
     reader::EventFile,
-    window::{Held, Window},
+    window::{Window, WindowBytes},
 };
 
 /// The largest number of index entries of a file that are held in memory.
@@ -29,7 +29,7 @@ pub(super) enum EventCopy {
 }
 
 #[derive(Debug)]
-pub(super) struct Input {
+pub(super) struct MergeInput {
     path: PathBuf,
     /// The open file; `None` before its first event is read, and after its last.
     file: Option<EventFile>,
@@ -42,10 +42,10 @@ pub(super) struct Input {
     /// The position of the first of `entries` in the whole index.
     piece: usize,
     /// The bytes of the file around the last event, for the next one is mostly near.
-    held: Held,
+    held: WindowBytes,
 }
 
-impl Input {
+impl MergeInput {
     /// Opens a file and reads its first index entries. A file without an intact index is scanned,
     /// and `damaged` is called for each damage found. The file's header is returned too.
     pub(super) fn survey(
@@ -66,7 +66,7 @@ impl Input {
             }
         }
         let header = file.header().clone();
-        let (path, entries, held) = (path.to_owned(), Vec::new(), Held::default());
+        let (path, entries, held) = (path.to_owned(), Vec::new(), WindowBytes::default());
         let mut input = Self { path, file: Some(file), has_whole_index, entries, place: 0, piece: 0, held };
         input.load(2)?;
         input.file = None;
@@ -123,7 +123,7 @@ impl Input {
             self.piece += self.entries.len();
             self.load(PIECE)?;
             if self.entries.is_empty() {
-                (self.file, self.held) = (None, Held::default());
+                (self.file, self.held) = (None, WindowBytes::default());
             }
         }
         Ok(())

@@ -11,7 +11,7 @@ use evb_core::id::RunId;
 
 pub use self::ahead::ReadAhead;
 pub(super) use self::part::flaw_of;
-use self::part::{Memory, Part, Stop};
+use self::part::{Memory, Part, PartEnd};
 use super::{EventFile, Records, scan::Position};
 use crate::{
     error::{FileError, ReadError},
@@ -184,17 +184,17 @@ impl<F: Deref<Target = EventFile>> Batches<F> {
             && batch.rows() < most
         {
             match self.walk(batch, memory, most) {
-                Stop::Place => {}
-                Stop::NoHead(flaw) => batch.findings.extend(self.skip(flaw)),
-                Stop::Outside(length) => return Some(length),
+                PartEnd::Place => {}
+                PartEnd::NoHead(flaw) => batch.findings.extend(self.skip(flaw)),
+                PartEnd::Outside(length) => return Some(length),
             }
         }
         None
     }
 
     /// Adds records to the batch, from the present position up to the first that is not intact.
-    fn walk(&mut self, batch: &mut Batch, memory: Memory<'_>, most: usize) -> Stop {
-        let Some(at) = self.position.next else { return Stop::Place };
+    fn walk(&mut self, batch: &mut Batch, memory: Memory<'_>, most: usize) -> PartEnd {
+        let Some(at) = self.position.next else { return PartEnd::Place };
         let mut part = Part::new(at, mem::take(batch));
         let stop = part.walk(&self.file, memory, self.file.records_end(), most);
         self.position.pass_all(&self.file, part.next, part.entries);
@@ -232,7 +232,7 @@ impl<F: Deref<Target = EventFile>> Batches<F> {
         }
         let mut part = Part::new(at, mem::take(batch));
         let memory = Memory { bytes: memory, at };
-        if let Stop::NoHead(flaw) = part.walk(&self.file, memory, at + length, usize::MAX) {
+        if let PartEnd::NoHead(flaw) = part.walk(&self.file, memory, at + length, usize::MAX) {
             part.batch.findings.push(self.file.damaged(at, record.length, Some(record.event), flaw));
         }
         *batch = part.batch;

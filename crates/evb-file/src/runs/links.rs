@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evb_core::id::Epoch;
 
-use super::Member;
+use super::RunFile;
 use crate::reader::EventFile;
 
 /// The number of index entries that are read at a time.
@@ -12,14 +12,14 @@ const PIECE: usize = 4096;
 
 /// The files of one run, as far as it is known, and the epochs in their headers and records.
 struct Linked {
-    members: Vec<Member>,
+    members: Vec<RunFile>,
     epochs: BTreeSet<Epoch>,
 }
 
 /// Divides files into groups that have no epoch in common. The epoch in a header is that of the
 /// run, so the records of files with the same one are not read.
-pub(super) fn groups(members: Vec<Member>) -> Vec<Vec<Member>> {
-    let mut by_epoch = BTreeMap::<Epoch, Vec<Member>>::new();
+pub(super) fn groups(members: Vec<RunFile>) -> Vec<Vec<RunFile>> {
+    let mut by_epoch = BTreeMap::<Epoch, Vec<RunFile>>::new();
     for member in members {
         by_epoch.entry(member.header.epoch).or_default().push(member);
     }
@@ -40,7 +40,7 @@ pub(super) fn groups(members: Vec<Member>) -> Vec<Vec<Member>> {
 }
 
 /// Returns the epochs of a file's records. What cannot be read links no files.
-fn epochs_of(member: &Member) -> BTreeSet<Epoch> {
+fn epochs_of(member: &RunFile) -> BTreeSet<Epoch> {
     let Ok(file) = EventFile::open(&member.path) else { return BTreeSet::new() };
     let (mut epochs, mut place) = (BTreeSet::new(), 0);
     while let Ok(entries) = file.index_entries(place, PIECE)

@@ -56,14 +56,14 @@ pub struct BuilderEnd {
     bulk: bool,
     /// Records that wait to be sent to the source.
     pub outgoing: BytesMut,
-    protected: Option<Box<Protected>>,
+    protected: Option<Box<BuilderParcels>>,
     reads: ReadSampler,
     writes: WriteSampler,
 }
 
 /// State that seals and opens the parcels (authenticated frames) of a protected lane.
 #[derive(Debug)]
-struct Protected {
+struct BuilderParcels {
     opener: Opener,
     sealer: Sealer,
     /// The parcel that is being written.
@@ -77,7 +77,7 @@ impl BuilderEnd {
         let protected = session.map(|session| {
             let keys = session.keys();
             let (opener, sealer) = (Opener::new(&keys.stream_in), Sealer::new(&keys.stream_out));
-            Box::new(Protected { opener, sealer, leaving: BytesMut::new() })
+            Box::new(BuilderParcels { opener, sealer, leaving: BytesMut::new() })
         });
         let (incoming, outgoing) = (BytesMut::new(), BytesMut::new());
         let (reads, writes) = (ReadSampler::of(stream.as_fd()), WriteSampler::new());

@@ -65,13 +65,13 @@ pub struct SourceEnd {
     queue: VecDeque<Range<u64>>,
     /// The data record that is being written.
     current: Option<DataRecord>,
-    protected: Option<Box<Protected>>,
+    protected: Option<Box<SourceParcels>>,
     answers: AnswerSampler,
 }
 
 /// State that seals and opens the parcels (authenticated frames) of a protected lane.
 #[derive(Debug)]
-struct Protected {
+struct SourceParcels {
     sealing: Sealing,
     opener: Opener,
 }
@@ -98,7 +98,7 @@ impl SourceEnd {
         let protected = session.map(|session| {
             let keys = session.keys();
             let (sealing, opener) = (Sealing::new(&keys.stream_out), Opener::new(&keys.stream_in));
-            Box::new(Protected { sealing, opener })
+            Box::new(SourceParcels { sealing, opener })
         });
         let answers = AnswerSampler::of(stream.as_fd());
         Self {
@@ -274,7 +274,7 @@ impl SourceEnd {
             if self.current.is_none() {
                 self.start_record();
             }
-            let Some(Protected { sealing, .. }) = self.protected.as_deref_mut() else { return zero() };
+            let Some(SourceParcels { sealing, .. }) = self.protected.as_deref_mut() else { return zero() };
             if sealing.is_idle() {
                 // Records must not interleave: announcements wait for the end of a data record that
                 // is being written, and a data record waits for the end of announcements that do

@@ -32,7 +32,7 @@ use crate::{
 };
 
 use super::{Paces, RunStage};
-use lanes::Lanes;
+use lanes::LaneConnections;
 
 /// The source's own configuration; all other parameters come from the supervisor.
 #[derive(Clone, Debug)]
@@ -98,7 +98,7 @@ pub struct SourceRole {
     attendance: Attendance,
     paced: PacedSource,
     /// Connections of the lanes, by lane index.
-    lanes: Lanes,
+    lanes: LaneConnections,
     /// Events whose fragments readout has to make; never more than the builders have slots.
     wanted: VecDeque<EventId>,
     /// True if the supervisor was told that the source is connected to all builders of the roster.
@@ -125,7 +125,7 @@ impl SourceRole {
         let mut new = Self {
             attendance: Attendance::new(start, now),
             paced,
-            lanes: Lanes::default(),
+            lanes: LaneConnections::default(),
             wanted: VecDeque::new(),
             is_ready: false,
             before_start: None,

@@ -1,6 +1,6 @@
 //! The waiting of an event for fragments: when it ends for a source, and for which cause.
 
-use super::{Assembly, Assigned, State};
+use super::{Assembly, AssemblyState, Assigned};
 use crate::{event::Cause, set::SourceSet, time::Instant};
 
 impl Assembly {
@@ -40,7 +40,7 @@ impl Assembly {
 
     /// Returns true if the event is assigned and fragments still arrive.
     pub(in crate::builder) fn is_waiting(&self) -> bool {
-        self.state == State::Open && self.assigned.is_some()
+        self.state == AssemblyState::Open && self.assigned.is_some()
     }
 
     /// Handles the end of the deadline. Gives up sources that announced nothing, or returns false
@@ -58,7 +58,7 @@ impl Assembly {
 
     /// Returns true if the deadline passed while the event waits for an awaited source.
     pub(in crate::builder) fn is_overdue(&self) -> bool {
-        self.state == State::Open && self.overdue
+        self.state == AssemblyState::Open && self.overdue
     }
 
     /// Returns true if the event waits for a fragment of any of `sources`.
@@ -81,8 +81,9 @@ impl Assembly {
     /// Gives up a fragment that the source announced and did not deliver. Returns false if there is
     /// no such fragment.
     pub(in crate::builder) fn give_up_unfinished(&mut self, source: usize, cause: Cause) -> bool {
-        let is_unfinished =
-            self.state == State::Open && self.announced.contains(source) && !self.arrived.contains(source);
+        let is_unfinished = self.state == AssemblyState::Open
+            && self.announced.contains(source)
+            && !self.arrived.contains(source);
         if is_unfinished {
             self.given_up.insert(source);
             self.parts[source].cause = cause;

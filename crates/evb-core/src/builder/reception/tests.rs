@@ -39,12 +39,15 @@ fn bytes_are_taken_fragment_by_fragment() {
         rest = &rest[count..];
     }
     let slot = slots.find(crate::id::EventId::new(1)).unwrap();
-    let expected =
-        [(19, Progress::Whole { slot, is_intact: true }), (18, Progress::Discarded), (19, Progress::Partial)];
+    let expected = [
+        (19, LaneEffect::Whole { slot, is_intact: true }),
+        (18, LaneEffect::Discarded),
+        (19, LaneEffect::Partial),
+    ];
     assert_eq!(taken, expected);
     let counters = reception.counters();
     assert_eq!((counters.fragments, counters.payload_bytes, counters.duplicate), (1, 3, 1));
-    assert!(matches!(reception.take(b"??", &mut slots), Ok((1, Progress::Whole { is_intact: false, .. }))));
+    assert!(matches!(reception.take(b"??", &mut slots), Ok((1, LaneEffect::Whole { is_intact: false, .. }))));
     assert_eq!(reception.counters().crc_errors, 1);
     assert!(matches!(reception.take(b"?", &mut slots), Err(LaneError::NotGranted { .. })));
 }
@@ -55,13 +58,13 @@ fn a_large_fragment_is_read_into_its_own_memory() {
     announce(&mut reception, &mut slots, 1, payload.len());
     let lane = on_the_lane(1, &payload);
     assert!(reception.spare_memory(&mut slots).is_none(), "the fragment's header comes first");
-    assert!(matches!(reception.take(&lane[..HEADER], &mut slots), Ok((HEADER, Progress::Partial))));
+    assert!(matches!(reception.take(&lane[..HEADER], &mut slots), Ok((HEADER, LaneEffect::Partial))));
     let (memory, room) = reception.spare_memory(&mut slots).unwrap();
     assert_eq!(room, payload.len());
     memory.extend_from_slice(&payload);
     assert!(matches!(
         reception.fill(payload.len(), &mut slots),
-        Some(Progress::Whole { is_intact: true, .. })
+        Some(LaneEffect::Whole { is_intact: true, .. })
     ));
     assert!(reception.fill(1, &mut slots).is_none());
 }

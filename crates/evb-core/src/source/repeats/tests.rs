@@ -56,7 +56,7 @@ fn what_is_older_than_the_memory_is_not_compared() {
 #[test]
 fn the_number_of_fragments_may_exceed_32_bits() {
     let mut repeats = Repeats { count: u32::MAX - 3, ..Repeats::default() };
-    repeats.ring = vec![Place { seen: usual(0), older: 0 }; REMEMBERED as usize];
+    repeats.ring = vec![RepeatPlace { seen: usual(0), older: 0 }; REMEMBERED as usize];
     (1..=8).for_each(|event| repeats.remember(usual(event)));
     (1..=8).for_each(|event| assert_eq!(repeats.compare(&usual(event)), Compared::Same, "event {event}"));
 }

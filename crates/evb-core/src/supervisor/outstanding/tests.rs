@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::{Outstanding, Place};
+use super::{Outstanding, OutstandingEvent};
 use crate::index::BuilderIndex;
 
 fn at(builder: usize) -> Option<BuilderIndex> {
@@ -21,10 +21,10 @@ proptest! {
             let event = high * 64 + low;
             if insert {
                 if map.insert(event, at(builder)).is_none() {
-                    table.insert(Place { event, builder: at(builder), ..Place::default() });
+                    table.insert(OutstandingEvent { event, builder: at(builder), ..OutstandingEvent::default() });
                 } else {
                     prop_assert!(table.take(event, map[&event]) || (0..3).any(|other| table.take(event, at(other))));
-                    table.insert(Place { event, builder: at(builder), ..Place::default() });
+                    table.insert(OutstandingEvent { event, builder: at(builder), ..OutstandingEvent::default() });
                 }
             } else {
                 let theirs = map.get(&event) == Some(&at(builder));
@@ -48,7 +48,11 @@ proptest! {
 fn events_go_from_builder_to_builder_and_are_accepted_there() {
     let mut table = Outstanding::new();
     for event in 1..=200 {
-        table.insert(Place { event, builder: at((event % 3) as usize), ..Place::default() });
+        table.insert(OutstandingEvent {
+            event,
+            builder: at((event % 3) as usize),
+            ..OutstandingEvent::default()
+        });
     }
     for place in table.of(at(1)) {
         table.hand_over(place.event, None, 0);

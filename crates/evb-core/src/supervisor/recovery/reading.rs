@@ -8,7 +8,7 @@ use crate::{
         books::Books,
         journal::{What, sums},
         nonsense::{Nonsense, builder_id, content, epoch, nonsense, text},
-        outstanding::Place,
+        outstanding::OutstandingEvent,
         roster::Seat,
     },
     time::Instant,
@@ -207,7 +207,13 @@ impl Reading {
                             return nonsense("an assigned event has no trigger time");
                         };
                         let version = decided.roster_version;
-                        let place = Place { event, triggered_ns, version, answer: 0, builder: Some(builder) };
+                        let place = OutstandingEvent {
+                            event,
+                            triggered_ns,
+                            version,
+                            answer: 0,
+                            builder: Some(builder),
+                        };
                         core.assigner.recall(place, core.books.triggered(), &core.roster)?;
                         core.books.recall_assignment(builder)?;
                     }

@@ -1,4 +1,4 @@
-//! [`Held`]: outputs that have to wait until the journal entries that they depend on are written.
+//! [`HeldOutputs`]: outputs that have to wait until the journal entries that they depend on are written.
 
 use std::collections::VecDeque;
 
@@ -8,9 +8,9 @@ use crate::id::Peer;
 /// Outputs in order, each with the number of journal entries that must be written before; `None`
 /// for outputs of the present turn.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Held(VecDeque<(Option<u64>, SupervisorOutput)>);
+pub(super) struct HeldOutputs(VecDeque<(Option<u64>, SupervisorOutput)>);
 
-impl Held {
+impl HeldOutputs {
     /// Adds an output of the present turn.
     pub(super) fn push(&mut self, output: SupervisorOutput) {
         self.0.push_back((None, output));

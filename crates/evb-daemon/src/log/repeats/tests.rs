@@ -2,11 +2,11 @@ use std::time::{Duration, Instant};
 
 use tracing::Level;
 
-use super::{Line, Repeats, rendered};
+use super::{LogLine, Repeats, rendered};
 use crate::log::tests::Written;
 
-fn warning(who: &str, text: &str) -> Line {
-    Line { level: Level::WARN, who: Some(who.to_owned()), text: text.to_owned(), unsaid: 0 }
+fn warning(who: &str, text: &str) -> LogLine {
+    LogLine { level: Level::WARN, who: Some(who.to_owned()), text: text.to_owned(), unsaid: 0 }
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn errors_and_information_are_never_joined() {
     let written = Written::default();
     let (repeats, now) = (Repeats::new(written.clone(), false), Instant::now());
     for level in [Level::ERROR, Level::ERROR, Level::INFO, Level::INFO] {
-        repeats.add(Line { level, ..warning("builder 1", "again") }, now);
+        repeats.add(LogLine { level, ..warning("builder 1", "again") }, now);
     }
     let [error, info] = ["ERROR builder 1: again", "INFO builder 1: again"];
     assert_eq!(written.lines(), [error, error, info, info]);
@@ -53,7 +53,7 @@ fn suppressed_lines_are_said_in_words() {
     let written = Written::default();
     let repeats = Repeats::new(written.clone(), false);
     for (unsaid, text) in [(0, "none"), (1, "one"), (3, "three")] {
-        repeats.add(Line { unsaid, ..warning("builder 1", text) }, Instant::now());
+        repeats.add(LogLine { unsaid, ..warning("builder 1", text) }, Instant::now());
     }
     let expected = [
         "WARN builder 1: none",

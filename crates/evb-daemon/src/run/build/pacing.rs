@@ -69,8 +69,8 @@ pub(super) fn busy_poll(asked: Spin, threads: usize) -> Result<Option<Duration>,
 /// Returns the paths from the sources to all builders, as far as names and routes determine them.
 /// Sources may share addresses, so each path is listed only once.
 fn trials(config: &Config, sources: &[&SourceEntry]) -> Vec<Trial> {
-    let ends: Vec<Ends<'_>> =
-        config.builders.iter().filter_map(|builder| Ends::of(config, builder)).collect();
+    let ends: Vec<LaneAddresses<'_>> =
+        config.builders.iter().filter_map(|builder| LaneAddresses::of(config, builder)).collect();
     let mut trials = Vec::new();
     for source in sources {
         let bound = source.bind.as_ref().and_then(|text| text.parse().ok());
@@ -83,7 +83,7 @@ fn trials(config: &Config, sources: &[&SourceEntry]) -> Vec<Trial> {
 }
 
 /// Destination address of the lanes to a builder, and their usual source address.
-struct Ends<'a> {
+struct LaneAddresses<'a> {
     builder: &'a BuilderEntry,
     to: IpAddr,
     /// Address from which the kernel would send by default.
@@ -91,7 +91,7 @@ struct Ends<'a> {
     rate: Option<Rate>,
 }
 
-impl<'a> Ends<'a> {
+impl<'a> LaneAddresses<'a> {
     fn of(config: &Config, builder: &'a BuilderEntry) -> Option<Self> {
         let to = (builder.listen.host.as_str(), builder.listen.port).to_socket_addrs().ok()?.next()?.ip();
         let usual = route(to, None).ok().and_then(|route| route.from);

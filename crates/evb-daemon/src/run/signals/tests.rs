@@ -2,7 +2,7 @@ use super::*;
 
 /// Returns the effects of signals, each with its time in milliseconds after the first.
 fn effects(signals: &[(Signal, u64)]) -> Vec<Effect> {
-    let (mut asked, begin) = (Asked::default(), Instant::now());
+    let (mut asked, begin) = (ReceivedSignals::default(), Instant::now());
     signals.iter().map(|(one, millis)| asked.again(*one, begin + Duration::from_millis(*millis))).collect()
 }
 

@@ -18,7 +18,7 @@ use std::{
 use super::{
     super::{EventFile, scan::mark_in},
     Batch, Batches,
-    part::{Memory, Part, Stop, head_at},
+    part::{Memory, Part, PartEnd, head_at},
 };
 use crate::format::ALIGNMENT;
 
@@ -73,7 +73,7 @@ pub struct ReadAhead<F, M> {
 #[derive(Debug)]
 struct Pieces {
     /// One receiver per thread.
-    threads: Vec<Receiver<Option<(Part, Stop)>>>,
+    threads: Vec<Receiver<Option<(Part, PartEnd)>>>,
     /// The number of pieces taken so far.
     taken: usize,
     /// The offset at which the present piece ends nominally, and the size of a piece.
@@ -85,7 +85,7 @@ struct Pieces {
 
 /// The pieces of one thread: the first one, and the distance to each later one.
 #[derive(Clone, Copy)]
-struct Share {
+struct ThreadPieces {
     first: u64,
     length: u64,
     step: u64,
@@ -121,8 +121,12 @@ where
         }
         let count = rest.div_ceil(length).min(self.threads.get() as u64);
         let begin = |number| {
-            let share =
-                Share { first: start + number * length, length, step: count * length, most: self.most };
+            let share = ThreadPieces {
+                first: start + number * length,
+                length,
+                step: count * length,
+                most: self.most,
+            };
             let (file, memory) = (self.batches.file.clone(), self.memory.clone());
             let (sender, receiver) = sync_channel(3);
             let read = move || share.read(&file, memory.as_ref(), &sender);
@@ -155,7 +159,7 @@ where
         let (rows, border) = (part.batch.rows(), pieces.border.min(batches.file.records_end()));
         batches.mean = Some((part.next - part.start) / rows as u64);
         batches.position.pass_all(&batches.file, part.next, part.entries);
-        if !matches!(stop, Stop::Place) {
+        if !matches!(stop, PartEnd::Place) {
             // The caller's thread goes on at the damage.
             (self.pieces, self.alone) = (None, 1);
         } else if part.next < border || rows < self.most / 2 {
@@ -185,9 +189,9 @@ where
     }
 }
 
-impl Share {
+impl ThreadPieces {
     /// Reads the pieces of this share, until the file ends or the reader has been dropped.
-    fn read(self, file: &EventFile, bytes: &[u8], sender: &SyncSender<Option<(Part, Stop)>>) {
+    fn read(self, file: &EventFile, bytes: &[u8], sender: &SyncSender<Option<(Part, PartEnd)>>) {
         let (memory, end) = (Memory { bytes, at: 0 }, file.records_end());
         let mut start = self.first;
         while start < end {

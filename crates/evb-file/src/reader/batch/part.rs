@@ -26,7 +26,7 @@ impl<'a> Memory<'a> {
 
 /// The reason why a part ends.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(super) enum PartEnd {
     /// The part is full, or has reached its end.
     Place,
     /// No intact head is here.
@@ -53,7 +53,7 @@ impl Part {
     }
 
     /// Adds the records that begin before `end`, until the batch has `most` events and findings.
-    pub(super) fn walk(&mut self, file: &EventFile, memory: Memory<'_>, end: u64, most: usize) -> Stop {
+    pub(super) fn walk(&mut self, file: &EventFile, memory: Memory<'_>, end: u64, most: usize) -> PartEnd {
         while self.next < end && self.batch.rows() < most {
             let offset = self.next;
             let head = match head_at(file, memory, offset) {
@@ -68,7 +68,7 @@ impl Part {
                 self.batch.findings.push(ReadError::TooLarge { path, offset, event, size, limit });
             } else {
                 let Some(bytes) = memory.get(offset, head.length) else {
-                    return Stop::Outside(head.length);
+                    return PartEnd::Outside(head.length);
                 };
                 let payloads = bytes.get(head.head_length as usize..).unwrap_or_default();
                 match flaw_of(head.fragments(), payloads) {
@@ -83,18 +83,18 @@ impl Part {
                 self.entries.push(IndexEntry { event, epoch: head.epoch, offset });
             }
         }
-        Stop::Place
+        PartEnd::Place
     }
 }
 
 /// Checks the head of the record at `offset`.
-pub(super) fn head_at<'m>(file: &EventFile, memory: Memory<'m>, offset: u64) -> Result<Head<'m>, Stop> {
+pub(super) fn head_at<'m>(file: &EventFile, memory: Memory<'m>, offset: u64) -> Result<Head<'m>, PartEnd> {
     let available = file.records_end() - offset;
     let first = (file.tag.version.record_prefix() as u64).min(available);
-    let bytes = memory.get(offset, first).ok_or(Stop::Outside(first))?;
-    let prefix = Prefix::decode(bytes, available, file.tag).map_err(Stop::NoHead)?;
-    let bytes = memory.get(offset, prefix.head_length).ok_or(Stop::Outside(prefix.head_length))?;
-    prefix.head(bytes, file.tag).map_err(Stop::NoHead)
+    let bytes = memory.get(offset, first).ok_or(PartEnd::Outside(first))?;
+    let prefix = Prefix::decode(bytes, available, file.tag).map_err(PartEnd::NoHead)?;
+    let bytes = memory.get(offset, prefix.head_length).ok_or(PartEnd::Outside(prefix.head_length))?;
+    prefix.head(bytes, file.tag).map_err(PartEnd::NoHead)
 }
 
 /// Returns the flaw of a record's payloads and padding, if they have one.

@@ -37,16 +37,16 @@ const REPLIES: usize = 64;
 #[derive(Debug)]
 pub struct BuilderDatagrams {
     socket: DatagramSocket,
-    entry: Entry,
+    entry: AdmittedSource,
     datagram: BytesMut,
 }
 
 /// The sources that are admitted to send datagrams, and the state of their lanes.
 #[derive(Debug)]
-struct Entry {
+struct AdmittedSource {
     /// Source of each lane, ascending.
     sources: Vec<SourceId>,
-    links: Vec<Option<Link>>,
+    links: Vec<Option<DatagramLane>>,
     /// True if datagrams carry tags.
     is_protected: bool,
     replies: Vec<(SocketAddr, LaneIndex, [u8; DATAGRAM_HEADER])>,
@@ -54,7 +54,7 @@ struct Entry {
 }
 
 #[derive(Debug)]
-struct Link {
+struct DatagramLane {
     /// TCP connection of the handshake, whose end is the end of the association.
     stream: TcpStream,
     /// Address from which the source sends its datagrams.
@@ -77,7 +77,7 @@ impl BuilderDatagrams {
         socket.sample_waits();
         let links = sources.iter().map(|_| None).collect();
         let strangers = Strangers { counts: DatagramReport::default(), log: RefusalLog::new("the builder") };
-        let entry = Entry { sources, links, is_protected: false, replies: Vec::new(), strangers };
+        let entry = AdmittedSource { sources, links, is_protected: false, replies: Vec::new(), strangers };
         Self { socket, entry, datagram: BytesMut::new() }
     }
 
@@ -86,7 +86,7 @@ impl BuilderDatagrams {
         let (stream, session) = channel.into().into_parts();
         let tags = session.as_ref().map(Session::keys).map(|keys| Box::new(DatagramTags::new(keys)));
         self.entry.is_protected |= tags.is_some();
-        self.entry.links[lane] = Some(Link { stream, peer: None, tags, writes: WriteSampler::new() });
+        self.entry.links[lane] = Some(DatagramLane { stream, peer: None, tags, writes: WriteSampler::new() });
     }
 
     /// Ends the association of a lane.
@@ -180,7 +180,7 @@ impl BuilderDatagrams {
     }
 }
 
-impl Entry {
+impl AdmittedSource {
     /// Processes one datagram, or several that the kernel has merged. Datagrams with consecutive
     /// lane bytes are passed to the lane's state machine together.
     fn take<P: GrantPolicy>(

@@ -1,4 +1,4 @@
-//! [`Lanes`]: the connections of a source's lanes.
+//! [`LaneConnections`]: the connections of a source's lanes.
 
 use core::fmt::Display;
 
@@ -12,7 +12,7 @@ use evb_core::{
 
 /// The connections of a source's lanes, by lane index.
 #[derive(Debug, Default)]
-pub(super) struct Lanes {
+pub(super) struct LaneConnections {
     lanes: Vec<(BuilderId, LaneDialing)>,
     /// Lanes whose connections must be dropped.
     closing: LaneSet,
@@ -23,7 +23,7 @@ pub(super) struct Lanes {
     lines: Lines,
 }
 
-impl Lanes {
+impl LaneConnections {
     pub(super) fn len(&self) -> usize {
         self.lanes.len()
     }
