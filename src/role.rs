@@ -15,10 +15,10 @@ use std::{io, time::Duration};
 
 use evb_core::{
     lane::LaneError,
+    quantities::{SAME_RELEASE, time},
     session::RoleFault,
     units::Bytes,
     wire::control::MalformedMessage,
-    words::{SAME_RELEASE, time},
 };
 use evb_net::{
     control::{ConnectError, LinkError},

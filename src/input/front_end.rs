@@ -18,7 +18,7 @@ use std::{
 };
 
 pub use evb_core::source::front_end_memory;
-use evb_core::{source::MAX_FRONT_ENDS, units::Bytes, words::counted};
+use evb_core::{quantities::counted, source::MAX_FRONT_ENDS, units::Bytes};
 use tokio::{
     io::AsyncRead,
     net::{TcpListener, TcpStream, UnixListener, UnixStream},

@@ -3,9 +3,9 @@
 
 // tidy: long because the state of the leader has one owner, and its table has many commands.
 
-mod words;
+mod refusals;
 mod changes;
-mod looks;
+mod published;
 
 use std::{
     collections::VecDeque,
@@ -31,7 +31,7 @@ use tokio::{
 };
 
 use changes::Changes;
-use words::{SEE_STATUS, may_pass, not_ready, refusal, too_long};
+use refusals::{SEE_STATUS, may_pass, not_ready, refusal, too_long};
 
 use super::{
     LastRun, Sample, Shown, Status, System, SystemError, Totals,

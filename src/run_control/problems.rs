@@ -3,10 +3,10 @@
 
 use evb_core::{
     ledger::fraction,
+    quantities::{counted, size},
     supervisor::{BuilderSurvey, Presence, SourceSurvey, Survey},
     trigger::numbers::AnnouncementCounts,
     units::Bytes,
-    words::{counted, size},
 };
 use serde::Serialize;
 

@@ -13,8 +13,8 @@ use std::{
 use evb_core::{
     event::Event,
     id::{BuilderId, RunNumber},
+    quantities::counted,
     wire::control::MAX_SLOTS,
-    words::counted,
 };
 use tokio::sync::{
     mpsc::{self, error::TrySendError},

@@ -16,9 +16,9 @@ use std::{
 pub use evb_core::supervisor::JournalFsync;
 use evb_core::{
     id::RunNumber,
+    quantities::counted,
     supervisor::{RecoverError, unfinished},
     wire::journal::Entry,
-    words::counted,
 };
 use evb_net::host::WholeFile;
 

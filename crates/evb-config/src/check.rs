@@ -1,7 +1,7 @@
 //! The output of `evbd check` and `evbd plan`, for people and as JSON: an overview of the system,
 //! and the sums that admission control computed.
 
-mod letters;
+mod tables;
 mod planned;
 mod head;
 mod tree;

@@ -15,8 +15,8 @@ use evb_shaper::topology::{Node, NodeIndex, Topology};
 
 use self::members::{Behind, Members, Mistake};
 use super::{
-    builder::BuilderEntry, network::NetworkConfig, problem, section::Notes, source::SourceEntry,
-    words::natural,
+    builder::BuilderEntry, network::NetworkConfig, problem, role_lists::natural, section::Notes,
+    source::SourceEntry,
 };
 
 /// The tree of switches of a configuration, with the links of its sources and builders.

@@ -9,9 +9,9 @@
 //! the sums, and [`mod@plan`] turns a few numbers into a first configuration.
 
 #[macro_use]
-mod say;
+mod print;
 mod similar;
-mod words;
+mod role_lists;
 mod problem;
 mod template;
 mod endpoint;
@@ -62,16 +62,16 @@ pub use evb_core::transport::Transport;
 pub use input::{ContentCheck, FragmentSize, Input, MadeOn, ReplayFormat};
 pub use layout::{Layout, Link, NodeKind};
 pub use network::{Admission, NetworkConfig};
+pub use print::Plain;
 pub use problem::{Origin, Problem, Problems, Severity};
+pub use role_lists::{ranges, roles_in_words};
 pub use run::RunConfig;
-pub use say::Plain;
 pub use security::SecurityMode;
 pub use shaping::{OffloadChoice, ShapingConfig, ShapingMode, Spin};
 pub use source::SourceEntry;
 pub use supervisor::{AssignmentPolicy, SourceLoss, SupervisorConfig};
 pub use trigger::{MulticastGroup, TriggerConfig, TriggerProtocol};
 pub use trunk::{Trunk, TrunkKind};
-pub use words::{ranges, roles_in_words};
 
 use self::{
     entries::Placed,

@@ -18,7 +18,7 @@ mod table;
 mod load;
 mod refusals;
 mod slots;
-mod later;
+mod delayed_lanes;
 mod segments;
 mod reception;
 mod interim;

@@ -23,7 +23,7 @@ mod stage_times;
 #[cfg(test)]
 mod tests;
 
-use crate::{wire::record::RecordError, words::SAME_RELEASE};
+use crate::{quantities::SAME_RELEASE, wire::record::RecordError};
 
 pub(crate) use announcing::{Announcing, FEW as ANNOUNCED_AT_ONCE};
 pub(crate) use incoming_datagrams::{IncomingDatagrams, LaneTimes};

@@ -23,7 +23,7 @@ pub mod rng;
 pub mod id;
 pub mod time;
 pub mod units;
-pub mod words;
+pub mod quantities;
 pub mod transport;
 pub mod offload;
 pub mod times;

@@ -12,7 +12,7 @@
 //!                                                    Books (outcomes of events)
 //! ```
 
-mod words;
+mod peer_names;
 mod absence;
 mod plan;
 mod change;
@@ -36,7 +36,7 @@ mod books;
 mod seats;
 mod roster;
 mod culprits;
-mod due;
+mod roster_updates;
 mod admission;
 mod assigner;
 mod announcements;
@@ -90,16 +90,16 @@ use assigner::Assigner;
 use beginning::Beginning;
 use books::Books;
 use dispatch::{Dispatch, batch_time, counts_triggers, has_slots_to_give, takes_triggers};
-use due::Due;
 use intake::Intake;
 use journal::What;
-use membership::{Membership, begin_of};
+use membership::{PeerMembership, begin_of};
 use outbox::Outbox;
+use peer_names::{not_its_to_send, short};
 use phase::Phase;
 use pulse::Pulse;
 use roster::{Roster, Seat};
+use roster_updates::RosterUpdates;
 use scale::WallWatch;
-use words::{not_its_to_send, short};
 
 /// State machine of the supervisor.
 ///
@@ -118,7 +118,7 @@ pub struct SupervisorCore {
     assigner: Assigner,
     books: Books,
     outbox: Outbox,
-    due: Due,
+    due: RosterUpdates,
     wall: WallWatch,
     /// The operator's annotation of the run.
     annotation: Annotation,
@@ -152,7 +152,7 @@ impl SupervisorCore {
             assigner: Assigner::new(&plan),
             books: Books::new(plan.sources.len(), plan.builders.len()),
             outbox: Outbox::new(&plan),
-            due: Due::default(),
+            due: RosterUpdates::default(),
             wall: WallWatch::default(),
             annotation: Annotation::default(),
             begun: None,
@@ -177,9 +177,9 @@ impl SupervisorCore {
     }
 
     /// Returns the parts of the supervisor that change when a peer joins or leaves.
-    fn membership(&mut self) -> Membership<'_> {
+    fn membership(&mut self) -> PeerMembership<'_> {
         let Self { plan, phase, pulse, roster, assigner, books, outbox, due, begun, .. } = self;
-        Membership { plan, phase, pulse, roster, assigner, books, outbox, due, begun }
+        PeerMembership { plan, phase, pulse, roster, assigner, books, outbox, due, begun }
     }
 
     /// Returns the part of the supervisor that begins a run.

@@ -7,7 +7,7 @@ mod guard;
 mod page;
 mod metrics;
 mod rendered;
-mod places;
+mod connection_limit;
 mod routes;
 mod listener;
 

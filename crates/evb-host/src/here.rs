@@ -1,8 +1,8 @@
 //! The roles of a configuration that belong to this host, because their addresses are addresses of
 //! this host.
 
-mod own;
-mod place;
+mod this_host;
+mod role_hosts;
 mod judge;
 #[cfg(test)]
 mod tests;
@@ -19,11 +19,11 @@ use evb_net::{
     resolve::{self, ResolveError},
 };
 
-pub use own::host_name;
+pub use this_host::host_name;
 
 use self::{
-    own::OwnHost,
-    place::{Place, places},
+    role_hosts::{RoleHost, role_hosts},
+    this_host::OwnHost,
 };
 
 /// Number of names that are resolved at the same time. A name without an answer may take ten
@@ -36,7 +36,7 @@ type Found = Result<Vec<IpAddr>, String>;
 /// A role, and its host according to the configuration.
 #[derive(Clone, Debug)]
 pub struct Located<'c> {
-    place: Place<'c>,
+    place: RoleHost<'c>,
     /// Result of the name resolution; `None` if the configuration names no host for the role.
     found: Option<Found>,
     /// True if the role belongs to this host.
@@ -80,18 +80,18 @@ impl<'c> Locations<'c> {
     /// Resolves the host names of the configuration and compares their addresses with those of this
     /// host. The function blocks until the names are resolved.
     pub fn of(config: &'c Config) -> Self {
-        let places = places(config);
+        let places = role_hosts(config);
         let found = look_up(places.iter().filter_map(|place| place.host).collect());
         Self::new(places, OwnHost::read(), |host| found[host].clone(), is_own)
     }
 
     fn new(
-        places: Vec<Place<'c>>,
+        places: Vec<RoleHost<'c>>,
         own: OwnHost,
         found: impl Fn(&str) -> Found,
         is_own: impl Fn(IpAddr) -> bool,
     ) -> Self {
-        let locate = |place: Place<'c>| locate(place, place.host.map(&found), &own, &is_own);
+        let locate = |place: RoleHost<'c>| locate(place, place.host.map(&found), &own, &is_own);
         let mut list: Vec<_> = places.into_iter().map(locate).collect();
         // The address at which a source takes fragments may not be a loopback address. If all other
         // roles are on loopback, the source still belongs to their host.
@@ -135,7 +135,7 @@ impl<'c> Locations<'c> {
 /// Decides whether a role belongs to this host, by the addresses of the role's host. A name without
 /// addresses belongs to this host if it is this host's own name.
 fn locate<'c>(
-    place: Place<'c>,
+    place: RoleHost<'c>,
     found: Option<Found>,
     own: &OwnHost,
     is_own: &impl Fn(IpAddr) -> bool,

@@ -27,8 +27,8 @@ use std::io;
 use crate::security::Forged;
 use evb_core::{
     lane::{DatagramFault, LaneError},
+    quantities::SAME_RELEASE,
     wire::record::{RecordError, RecordHeader},
-    words::SAME_RELEASE,
 };
 
 /// Reason why a lane's connection ended.

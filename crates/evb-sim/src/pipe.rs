@@ -12,7 +12,7 @@
 
 mod cross;
 mod interface;
-mod course;
+mod simulation;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +24,7 @@ use evb_shaper::{
     cost::{CELL, PacketCost},
 };
 
-use course::Course;
+use simulation::Simulation;
 
 /// A bulk flow over a long fat path. All hosts take no processor time.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,7 +119,7 @@ impl LongPipe {
 
     /// Simulates the flow.
     pub fn run(&self) -> PipeReport {
-        Course::new(self).run()
+        Simulation::new(self).run()
     }
 
     /// Returns the payload of a full packet.

@@ -16,7 +16,7 @@
 //! ```
 
 mod trace;
-mod weather;
+mod conditions;
 mod network;
 mod disk;
 mod failure;
@@ -31,13 +31,13 @@ mod shrink;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+pub use conditions::Conditions;
 pub use counts::Counts;
 pub use disk::DiskState;
 pub use failure::{Check, Failure};
 pub use fault::{Fault, Planned};
 pub use scenario::{End, Pushes, Scenario};
 pub use shrink::shrink;
-pub use weather::Weather;
 
 use trace::Trace;
 use world::World;

@@ -102,7 +102,7 @@ fn table(values: &Values) -> String {
     for (place, sources) in SOURCES.iter().enumerate() {
         text += &format!("| {sources} |");
         for all in values.iter().flat_map(|of_mode| &of_mode[place]) {
-            let [middle, low, high] = summary(all).map(evb_core::words::digits);
+            let [middle, low, high] = summary(all).map(evb_core::quantities::digits);
             text += &format!(" {middle} ({low} to {high}) |");
         }
         text += "\n";

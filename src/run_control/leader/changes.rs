@@ -11,7 +11,7 @@ use evb_core::{
 use super::{
     super::{System, SystemError},
     Leader,
-    words::refusal,
+    refusals::refusal,
 };
 use crate::supervisor::SteeringError;
 

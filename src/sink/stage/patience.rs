@@ -6,7 +6,7 @@ use std::time::Duration;
 use evb_core::{
     builder::SINK_RETRY,
     id::BuilderId,
-    words::{counted, time},
+    quantities::{counted, time},
 };
 use tokio::{
     sync::watch,

@@ -1,4 +1,7 @@
-//! Finds names of types and modules that have no meaning or an ambiguous one.
+//! Finds names of types and modules that have no meaning or an ambiguous one, and names that
+//! several types of the shipped crates share.
+
+use std::collections::BTreeMap;
 
 use syn::{Ident, ImplItem, Item, Type, visit::Visit};
 
@@ -16,6 +19,29 @@ const ALONE: [&str; 3] = ["Packet", "Frame", "Buffer"];
 const EMPTY_MODULES: [&str; 9] =
     ["util", "utils", "common", "misc", "helpers", "manager", "handler", "context", "info"];
 
+/// Words of everyday speech that must not be the name of a module of a shipped crate: they say
+/// nothing of what is inside.
+const EVERYDAY: [&str; 16] = [
+    "course", "due", "house", "later", "letters", "looks", "news", "own", "parts", "place", "places",
+    "point", "points", "say", "weather", "words",
+];
+/// Folders of the shipped crates.
+const SHIPPED: [&str; 8] = [
+    "src/",
+    "crates/evb-config/src/",
+    "crates/evb-core/src/",
+    "crates/evb-daemon/src/",
+    "crates/evb-file/src/",
+    "crates/evb-host/src/",
+    "crates/evb-net/src/",
+    "crates/evb-shaper/src/",
+];
+/// Largest number of types of the shipped crates with one name: a machine's type and its message,
+/// or a section of the configuration and what it configures.
+const NAMESAKES: usize = 2;
+/// Names that each role has a type of.
+const OF_EACH_ROLE: [&str; 2] = ["Driver", "Output"];
+
 pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
     let mut found = Vec::new();
     for (file, ast) in repo.rust() {
@@ -24,7 +50,35 @@ pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
             names.visit_item(item);
         }
     }
+    found.extend(shared(repo));
     found
+}
+
+/// Returns the names that too many types of the shipped crates share.
+fn shared(repo: &Repo) -> impl Iterator<Item = Violation> {
+    let mut homes: BTreeMap<String, Vec<(&str, usize)>> = BTreeMap::new();
+    let shipped = |path: &str| SHIPPED.iter().any(|folder| path.starts_with(folder));
+    for (file, ast) in repo.rust().filter(|(file, _)| file.is_source() && shipped(&file.path)) {
+        for item in ast.items.iter().filter(|item| !is_test_only(attributes(item))) {
+            let ident = match item {
+                Item::Struct(i) => &i.ident,
+                Item::Enum(i) => &i.ident,
+                Item::Trait(i) => &i.ident,
+                _ => continue,
+            };
+            homes.entry(ident.to_string()).or_default().push((&file.path, ident.span().start().line));
+        }
+    }
+    homes.retain(|name, homes| homes.len() > NAMESAKES && !OF_EACH_ROLE.contains(&name.as_str()));
+    homes.into_iter().map(|(name, homes)| {
+        let places: Vec<&str> = homes.iter().map(|(path, _)| *path).collect();
+        let message = format!(
+            "{} types are called `{name}` ({}): give each a noun of its own",
+            homes.len(),
+            places.join(", ")
+        );
+        Violation::new(homes[0].0, homes[0].1, message)
+    })
 }
 
 struct Names<'a> {
@@ -59,6 +113,12 @@ impl<'ast> Visit<'ast> for Names<'_> {
             Item::Trait(i) => self.judge_type(&i.ident),
             Item::Type(i) => self.judge_type(&i.ident),
             Item::Union(i) => self.judge_type(&i.ident),
+            Item::Mod(i)
+                if EVERYDAY.contains(&i.ident.to_string().as_str())
+                    && SHIPPED.iter().any(|folder| self.path.starts_with(folder)) =>
+            {
+                self.refuse(&i.ident, "a module's name says what is inside");
+            }
             Item::Mod(i) if EMPTY_MODULES.contains(&i.ident.to_string().as_str()) => {
                 self.refuse(&i.ident, "a module is called after its noun");
             }

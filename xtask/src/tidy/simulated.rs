@@ -29,7 +29,7 @@ const WORLD: [&str; 15] = [
     "system/scenario",
     "system/shrink",
     "system/trace",
-    "system/weather",
+    "system/conditions",
     "system/world",
 ];
 

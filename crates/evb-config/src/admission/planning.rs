@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use evb_core::{
+    quantities,
     units::{Bytes, Rate},
-    words,
 };
 use evb_shaper::{
     ByteMeasure,
@@ -247,7 +247,7 @@ fn held_in_trunk(config: &Config, sums: &Sums, time: Duration) -> Option<(String
 fn slots_bound(config: &Config, event: Duration, path: Duration) -> (String, f64) {
     let slots = f64::from(config.slots()) * config.builders.len() as f64;
     let held = event + path * 2 + HANDLING;
-    let resource = format!("{} slots per builder, each taken for {}", config.slots(), words::time(held));
+    let resource = format!("{} slots per builder, each taken for {}", config.slots(), quantities::time(held));
     (resource, slots / held.as_secs_f64())
 }
 

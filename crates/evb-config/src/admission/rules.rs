@@ -5,9 +5,9 @@ mod descriptor_rules;
 mod trunk_rules;
 
 use evb_core::{
+    quantities,
     units::{Bytes, Rate},
     wire::control::MAX_OUTSTANDING,
-    words,
 };
 
 pub(super) use self::descriptor_rules::too_few as too_few_descriptors;
@@ -257,10 +257,10 @@ fn memory(config: &Config, sums: &Sums) -> Option<Objection> {
     let reason = format!(
         "builder {} may need {} for {} slots of events up to {}, but has {}",
         worst.builder,
-        words::size(worst.needed),
+        quantities::size(worst.needed),
         config.slots(),
-        words::size(sums.event.largest),
-        words::size(worst.limit?)
+        quantities::size(sums.event.largest),
+        quantities::size(worst.limit?)
     );
     let remedy = "give the sources a smaller max_fragment, lower slots, or state the builder's memory";
     Some(Objection { weight: Weight::Fatal, ..Objection::new("supervisor.slots", reason, remedy) })

@@ -5,13 +5,13 @@
 mod tests;
 
 use evb_core::{
+    quantities::{counted, size},
     units::Bytes,
-    words::{counted, size},
 };
 
 use super::{
-    letters::significant,
     planned::{stages, unfilled_ports},
+    tables::significant,
 };
 use crate::{
     Config, TriggerConfig,

@@ -2,9 +2,9 @@
 
 use std::{fmt::Write as _, time::Duration};
 
-use evb_core::{units::Bytes, words::size};
+use evb_core::{quantities::size, units::Bytes};
 
-use super::letters::{first_to_last, of_buffer, percent, significant, table};
+use super::tables::{first_to_last, of_buffer, percent, significant, table};
 use crate::{
     Config, ShapingMode,
     admission::{GrantPaths, PathOrigin, Planning, PortPlanning},

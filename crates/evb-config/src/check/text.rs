@@ -6,13 +6,13 @@ use std::{
 };
 
 use evb_core::{
+    quantities::{counted, size},
     units::Bytes,
-    words::{counted, size},
 };
 
 use super::{
-    letters::{first_to_last, of_buffer, percent, rate, significant, table},
     planned::planned,
+    tables::{first_to_last, of_buffer, percent, rate, significant, table},
     tree::tree,
 };
 use crate::{

@@ -5,7 +5,7 @@ mod tests;
 
 use evb_core::units::Bytes;
 
-use super::letters::{configured, of_buffer, percent, rate, table};
+use super::tables::{configured, of_buffer, percent, rate, table};
 use crate::{
     Config,
     admission::{NodeSum, PortSum, Sums, UplinkSum, narrowest},

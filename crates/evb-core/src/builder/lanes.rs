@@ -10,9 +10,9 @@ use bytes::BytesMut;
 use super::{
     BuilderCoreConfig,
     assembly::Assembly,
+    delayed_lanes::DelayedLanes,
     interim::Told,
-    later::Later,
-    reception::{LaneEffect, Placed, Reception},
+    reception::{DatagramEffect, LaneEffect, Reception},
     segments::Segments,
     slots::Slots,
 };
@@ -49,10 +49,10 @@ pub(super) struct Lanes<P> {
     /// Lanes with something to send now.
     dirty: LaneSet,
     /// Lanes with a commit to send, which waits for a grant that it can accompany.
-    commits: Later,
+    commits: DelayedLanes,
     /// Lanes over datagrams with announcements to acknowledge. A grant to the lane acknowledges
     /// them, too.
-    answers: Later,
+    answers: DelayedLanes,
     /// Scratch memory for the ranges of a commit.
     ranges: Vec<Range<u64>>,
     /// Times measured on associations that have ended.
@@ -78,8 +78,8 @@ impl<P: GrantPolicy> Lanes<P> {
             grants_due: false,
             associated: LaneSet::default(),
             dirty: LaneSet::default(),
-            commits: Later::new(COMMIT_WITHIN),
-            answers: Later::new(ANSWER_WITHIN),
+            commits: DelayedLanes::new(COMMIT_WITHIN),
+            answers: DelayedLanes::new(ANSWER_WITHIN),
             ranges: Vec::new(),
             past_times: LaneTimes::default(),
             told: Told::default(),
@@ -442,16 +442,16 @@ impl<P: GrantPolicy> Lanes<P> {
         let policy = &mut self.policy;
         let arrived = |part, request| policy.handle_accounted(lane, part, request, Fate::Arrived, now);
         let mut known = match self.lanes[lane].place(segments, now, arrived)? {
-            Placed::Nowhere => return Ok(()),
-            Placed::Apart => {
+            DatagramEffect::Nowhere => return Ok(()),
+            DatagramEffect::Apart => {
                 return segments.apart().try_for_each(|one| self.handle_segments(lane, &one, slots, now));
             }
-            Placed::Kept => {
+            DatagramEffect::Kept => {
                 self.grants_due = true;
                 self.refresh(lane);
                 return Ok(());
             }
-            Placed::Next(known) => known,
+            DatagramEffect::Next(known) => known,
         };
         self.grants_due = true;
         for body in segments.bodies() {

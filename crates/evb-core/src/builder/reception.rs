@@ -9,7 +9,7 @@ use core::{ops::Range, time::Duration};
 
 use bytes::BytesMut;
 
-pub(super) use datagrams::Placed;
+pub(super) use datagrams::DatagramEffect;
 
 use super::{
     counters::DatagramCounters,

@@ -76,7 +76,7 @@ impl From<SourceSet> for Expected {
 
 /// Change of the expected and awaited sources by a new roster.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RosterChange {
+pub(super) struct SourceChange {
     /// Sources that are no longer expected.
     pub(super) gone: SourceSet,
     /// Sources that were awaited and are no longer: they are up again, or are not expected any
@@ -100,7 +100,7 @@ impl Rosters {
     }
 
     /// Stores a new roster version. Returns what changed for the sources.
-    pub(super) fn publish(&mut self, version: u32, up: SourceSet, awaited: SourceSet) -> RosterChange {
+    pub(super) fn publish(&mut self, version: u32, up: SourceSet, awaited: SourceSet) -> SourceChange {
         // Events that wait for a source whose readout falls silent go on until their deadline: the
         // fragment may be on its way.
         let reachable = up.union(&awaited);
@@ -112,7 +112,7 @@ impl Rosters {
         }
         self.versions.push_back((version, Expected { sources: reachable.without(&quiet), quiet }));
         (self.awaited, self.reachable) = (awaited, reachable);
-        RosterChange { gone, back }
+        SourceChange { gone, back }
     }
 
     /// Returns the sources that are up or awaited by the latest roster.

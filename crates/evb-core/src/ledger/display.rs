@@ -7,8 +7,8 @@ use core::{fmt, time::Duration};
 
 use super::{EventCounts, RunReport};
 use crate::{
+    quantities,
     units::{Bytes, Rate},
-    words,
 };
 
 /// Number of causes of dead time that are named.
@@ -60,16 +60,16 @@ impl RunReport {
 /// Returns the closed ledger as a sum.
 fn sum(events: &EventCounts) -> String {
     let EventCounts { triggered, inhibited, complete, incomplete, lost, rejected, .. } = events;
-    let triggers = words::counted(*triggered, "trigger");
+    let triggers = quantities::counted(*triggered, "trigger");
     format!(
         "{triggers} = {complete} complete + {incomplete} incomplete + {lost} lost + {rejected} rejected + {inhibited} inhibited"
     )
 }
 
 fn rates(report: &RunReport) -> String {
-    let events = words::digits(report.rates.events_per_s);
-    let payload = words::rate(Rate::from_bytes_per_second(report.rates.payload_bytes_per_s as u64));
-    let (size, time) = (words::size(Bytes::new(report.bytes.payload)), seconds(report.duration_s));
+    let events = quantities::digits(report.rates.events_per_s);
+    let payload = quantities::rate(Rate::from_bytes_per_second(report.rates.payload_bytes_per_s as u64));
+    let (size, time) = (quantities::size(Bytes::new(report.bytes.payload)), seconds(report.duration_s));
     format!("{events} events/s, {payload} of payload; {size} in {time}")
 }
 
@@ -78,21 +78,21 @@ fn dead_time(report: &RunReport) -> Option<String> {
     if report.events.inhibited == 0 {
         return None;
     }
-    let part = words::digits(report.dead_time_fraction * 100.0);
+    let part = quantities::digits(report.dead_time_fraction * 100.0);
     let mut text = format!("dead time: {part} % of the triggers were inhibited");
     let full = report.busy_fraction * report.duration_s;
     if full >= 1e-3 {
         text += &format!("; no builder had a free slot for {}", seconds(full));
     }
     for cause in report.dead_time.iter().take(CAUSES) {
-        text += &format!("\n    {}: {}", words::counted(cause.inhibited, "trigger"), cause.cause);
+        text += &format!("\n    {}: {}", quantities::counted(cause.inhibited, "trigger"), cause.cause);
     }
     if report.dead_time.len() > CAUSES {
-        text += &format!("\n    {}", words::counted(report.dead_time.len() - CAUSES, "more cause"));
+        text += &format!("\n    {}", quantities::counted(report.dead_time.len() - CAUSES, "more cause"));
     }
     Some(text)
 }
 
 fn seconds(seconds: f64) -> String {
-    words::time(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+    quantities::time(Duration::try_from_secs_f64(seconds).unwrap_or_default())
 }

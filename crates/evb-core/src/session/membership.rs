@@ -8,9 +8,9 @@ use core::time::Duration;
 use super::{Dial, DialFailure, DialFault, Heard, RoleFault, RunIdentity, Target};
 use crate::{
     id::Incarnation,
+    quantities::time,
     time::{Instant, stood_still},
     wire::control::{Control, Hello, MalformedMessage, Message, Reason, RunParameters, Stop, Welcome},
-    words::time,
 };
 
 /// Time without a message after which a role treats the supervisor as lost, unless four periods of

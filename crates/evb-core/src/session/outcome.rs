@@ -4,10 +4,10 @@ use core::time::Duration;
 
 use crate::{
     id::{Epoch, RunId, RunNumber},
+    quantities::{SAME_RELEASE, time},
     time::Instant,
     units::Bytes,
     wire::control::{MAX_REASON, MalformedMessage, Report, RunEnd, Welcome, plain},
-    words::{SAME_RELEASE, time},
 };
 
 /// The run that a role belongs to.

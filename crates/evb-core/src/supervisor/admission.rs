@@ -1,12 +1,12 @@
-//! [`Admission`]: the check of peers that want to take part in a run. A refusal does not change any
-//! state.
+//! [`PeerAdmission`]: the check of peers that want to take part in a run. A refusal does not change
+//! any state.
 
 use super::{
     RunPlan,
+    peer_names::{ranges, role},
     phase::Phase,
     roster::{Roster, Seat},
     seats::{BuilderSeat, Connection},
-    words::{ranges, role},
 };
 use crate::{
     id::Peer,
@@ -16,7 +16,7 @@ use crate::{
 
 /// State of the run on which the admission of a peer depends.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Admission<'a> {
+pub(super) struct PeerAdmission<'a> {
     pub(super) plan: &'a RunPlan,
     pub(super) roster: &'a Roster,
     pub(super) phase: Phase,
@@ -24,7 +24,7 @@ pub(super) struct Admission<'a> {
     pub(super) started: bool,
 }
 
-impl Admission<'_> {
+impl PeerAdmission<'_> {
     /// Returns the peer and its seat if the peer may take part, or may say why it cannot.
     ///
     /// # Errors

@@ -9,18 +9,18 @@ use core::time::Duration;
 use super::{
     FirstReadouts, NotReady, Output, Phase, Recipients, RunPlan, SupervisorCore,
     journal::What,
+    peer_names::reason_of,
     roster::{Roster, Seat},
-    words::reason_of,
 };
 use crate::{
     id::{Peer, RunNumber},
     ledger::Annotation,
+    quantities::counted,
     time::Instant,
     wire::{
         control::{Begin, Begun, Message, ReadoutStatus, RunEnd},
         journal::Started,
     },
-    words::counted,
 };
 
 /// Time within which all peers must have prepared for the first event.

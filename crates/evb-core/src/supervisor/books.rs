@@ -13,8 +13,8 @@ use super::{
     findings::Findings,
     journal::What,
     outbox::Outbox,
+    peer_names::short,
     tally::BuilderTally,
-    words::short,
 };
 use crate::{
     event::Cause,

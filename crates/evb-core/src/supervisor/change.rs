@@ -1,6 +1,6 @@
 //! [`ChangeError`] and [`NotReady`]: the reasons why an operator may not change or begin a run now.
 
-use super::words::{names, with_reasons};
+use super::peer_names::{names, with_reasons};
 use crate::{
     id::{BuilderId, Peer},
     wire::control::{MAX_BUILDERS, MAX_OUTSTANDING},

@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::{dead_time::Cause, phase::Phase, plan::RunPlan, roster::Roster, seats::BuilderSeat};
-use crate::{id::Peer, time::Instant, words::counted};
+use crate::{id::Peer, quantities::counted, time::Instant};
 
 /// Time between two lines in the log that say what a drain waits for.
 const DRAIN_NOTICE: Duration = Duration::from_secs(5);

@@ -24,12 +24,12 @@ use super::{
 use crate::{
     id::Peer,
     index::BuilderIndex,
+    quantities::counted,
     time::Instant,
     wire::{
         control::{self, Completions, MAX_EXCEPTIONS, Message},
         journal::{Accounted, Lost, Reassigned},
     },
-    words::counted,
 };
 
 /// `Break` when all events of the run are assigned, so that the run takes no more triggers.

@@ -5,7 +5,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use crate::words::counted;
+use crate::quantities::counted;
 
 /// Number of different findings that are kept; further findings are only counted.
 const FINDINGS_LIMIT: usize = 64;

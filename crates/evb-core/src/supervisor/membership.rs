@@ -1,5 +1,5 @@
-//! [`Membership`]: handles peers that register, fall silent, return and leave, and tells the other
-//! peers.
+//! [`PeerMembership`]: handles peers that register, fall silent, return and leave, and tells the
+//! other peers.
 
 mod readout;
 mod excuses;
@@ -10,18 +10,19 @@ use super::{
     ChangeError, Output, Recipients, RunPlan,
     assigner::Assigner,
     books::Books,
-    due::Due,
     journal::What,
     outbox::Outbox,
+    peer_names::{names, reason_of, short, with_reasons},
     phase::Phase,
     pulse::Pulse,
     roster::{Roster, Seat},
+    roster_updates::RosterUpdates,
     seats::{BuilderSeat, Connection, Leaving},
-    words::{names, reason_of, short, with_reasons},
 };
 use crate::{
     id::{BuilderId, Peer},
     index::{BuilderIndex, SourceIndex},
+    quantities::counted,
     time::Instant,
     wire::{
         control::{
@@ -30,7 +31,6 @@ use crate::{
         },
         journal::{Change, Membership as Entry},
     },
-    words::counted,
 };
 
 /// Time after which a builder that joins gets events even if not every source has confirmed its
@@ -54,7 +54,7 @@ pub(super) fn begin_of(plan: &RunPlan, begun: Option<&Begin>) -> Begin {
 /// The parts of the supervisor that change when a peer joins or leaves. Methods here may extend the
 /// time limit of a drain; they do not change the phase in any other way.
 #[derive(Debug)]
-pub(super) struct Membership<'a> {
+pub(super) struct PeerMembership<'a> {
     pub(super) plan: &'a RunPlan,
     pub(super) phase: &'a mut Phase,
     pub(super) pulse: &'a mut Pulse,
@@ -62,12 +62,12 @@ pub(super) struct Membership<'a> {
     pub(super) assigner: &'a mut Assigner,
     pub(super) books: &'a mut Books,
     pub(super) outbox: &'a mut Outbox,
-    pub(super) due: &'a mut Due,
+    pub(super) due: &'a mut RosterUpdates,
     /// Message that told peers about the beginning of the run; `None` before that.
     pub(super) begun: &'a Option<Begin>,
 }
 
-impl Membership<'_> {
+impl PeerMembership<'_> {
     /// Connects a peer that may take part in the run; returns the reply to the peer.
     pub(super) fn enter(&mut self, peer: Peer, seat: Seat, hello: &Hello, now: Instant) -> Welcome {
         let shared_clock = self.plan.shares_clock(&hello.boot_id);
@@ -139,7 +139,7 @@ impl Membership<'_> {
         if self.due.is_empty() {
             return;
         }
-        let Due { roster, mut holdings, newcomers } = core::mem::take(self.due);
+        let RosterUpdates { roster, mut holdings, newcomers } = core::mem::take(self.due);
         if roster {
             self.roster.publish(self.phase.is_gathering(), &self.assigner.versions(), self.outbox, now);
         }

@@ -2,19 +2,19 @@
 
 use super::{
     ChangeError, NotReady, Output, Recipients, SupervisorCore,
-    admission::Admission,
+    admission::PeerAdmission,
     culprits::tell_drain,
+    peer_names::reason_of,
     roster::{Seat, keep_report},
     seats::Leaving,
-    words::reason_of,
 };
 use crate::{
     id::{BuilderId, Peer},
     index::{BuilderIndex, SourceIndex},
     ledger::Annotation,
+    quantities::{SAME_RELEASE, time},
     time::Instant,
     wire::control::{Begun, Heartbeat, Hello, Message, ReadoutStatus, Refusal, Report, Welcome},
-    words::{SAME_RELEASE, time},
 };
 
 /// End of a run without sources.
@@ -35,7 +35,7 @@ impl SupervisorCore {
     /// Returns the refusal to send to the peer, with a reason for people.
     pub fn register(&mut self, hello: &Hello, now: Instant) -> Result<Welcome, Refusal> {
         let (plan, roster, phase, started) = (&self.plan, &self.roster, self.phase, self.books.is_started());
-        let (peer, seat) = Admission { plan, roster, phase, started }.check(hello, now)?;
+        let (peer, seat) = PeerAdmission { plan, roster, phase, started }.check(hello, now)?;
         if !hello.unable.is_empty() {
             return Err(self.membership().refuse(peer, seat, &hello.unable));
         }

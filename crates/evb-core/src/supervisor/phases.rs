@@ -3,9 +3,9 @@
 
 use super::{Output, Phase, Recipients, SupervisorCore, dispatch::Taken, journal::What, summary::Summary};
 use crate::{
+    quantities::counted,
     time::Instant,
     wire::control::{Finish, Message, RunEnd, Stop},
-    words::counted,
 };
 
 /// Cause of the loss of events that waited for a slot until the end of the run.

@@ -14,6 +14,7 @@ use super::{NotReady, Output, Recipients, SupervisorCore};
 use crate::{
     id::Peer,
     ledger::RunReport,
+    quantities::counted,
     time::Instant,
     trigger::{
         announcement::{Announcement, Asked},
@@ -23,7 +24,6 @@ use crate::{
         control::{Control, Hello, Message, Refusal, Welcome},
         journal::Entry,
     },
-    words::counted,
 };
 
 /// Time for which a run waits when its journal cannot be written. After that, the run continues

@@ -6,7 +6,7 @@ mod tests;
 use core::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::words::ranges;
+use super::peer_names::ranges;
 use crate::{event::Cause, ledger::SourceSummary};
 
 /// Most sources that are named for the same kind of finding. The worst are named, and the others

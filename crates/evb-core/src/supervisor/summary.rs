@@ -22,10 +22,10 @@ use crate::{
         NOT_ASSIGNED, NetworkCounts, PacingSummary, PathSummary, Percentiles, Rates, RefusalCounts, RunPath,
         RunReport, SourceSummary, fraction,
     },
+    quantities::counted,
     time::{Instant, Utc, WallClock},
     trigger::numbers::AnnouncementCounts,
     wire::control::{Begin, BuilderReport, DatagramReport, LaneReport},
-    words::counted,
 };
 
 /// The parts of the supervisor from which the report is computed.

@@ -3,7 +3,7 @@
 //! then its Protobuf bytes.
 
 mod messages;
-mod parts;
+mod part_count;
 mod reports;
 
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 };
 
 pub use messages::*;
-pub use parts::UnreadableMessage;
+pub use part_count::UnreadableMessage;
 
 /// Length of the longest control message in bytes. A peer that states a larger length is
 /// disconnected before its message is read (docs/reference/protocol.md CTRL-2).

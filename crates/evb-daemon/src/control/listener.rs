@@ -16,9 +16,9 @@ use tokio::{
 
 use super::{
     answer::Answer,
+    connection_limit::{Busy, ConnectionLimit, OpenConnection},
     guard::{Guard, is_look},
     page,
-    places::{Busy, Place, Places},
     rendered::Rendered,
     routes,
 };
@@ -65,7 +65,7 @@ pub(super) fn start(bound: std::net::TcpListener, lead: RunControl, guard: Arc<G
 }
 
 async fn serve(listener: TcpListener, desk: Arc<Desk>) {
-    let places = Places::default();
+    let places = ConnectionLimit::default();
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
@@ -77,7 +77,7 @@ async fn serve(listener: TcpListener, desk: Arc<Desk>) {
                 });
                 places.take(
                     CONNECTIONS,
-                    Place { connection: connection.abort_handle(), from: peer.ip(), busy },
+                    OpenConnection { connection: connection.abort_handle(), from: peer.ip(), busy },
                 );
             }
             // No file descriptor is free, or the client has closed the connection.

@@ -6,8 +6,8 @@ mod tests;
 use std::fmt::Write as _;
 
 use evb_core::{
+    quantities::{self, counted, digits},
     units::Rate,
-    words::{self as quantities, counted, digits},
 };
 use serde_json::Value;
 

@@ -12,7 +12,7 @@ use std::{
 };
 
 use evb_config::Plain;
-use evb_core::words::{counted, time};
+use evb_core::quantities::{counted, time};
 use tracing::Level;
 use tracing_subscriber::fmt::{
     format::Writer,

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use evb::supervisor::SupervisorHandle;
 use evb_core::{
+    quantities::counted,
     supervisor::{Progress, RunState},
-    words::counted,
 };
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 

@@ -15,7 +15,7 @@ use evb_config::{BuilderEntry, Config, SinkEntry};
 use evb_core::{
     id::{BuilderId, Peer, SourceId},
     ledger::{Latency, PacingSummary, PathSummary, RunReport},
-    words::{self, counted},
+    quantities::{self, counted},
 };
 use evb_host::here::host_name;
 use evb_net::host::write_whole;
@@ -260,5 +260,5 @@ fn last_source(report: &RunReport) -> Option<String> {
 }
 
 fn micros(micros: impl Into<f64>) -> String {
-    words::time(Duration::try_from_secs_f64(micros.into() / 1e6).unwrap_or_default())
+    quantities::time(Duration::try_from_secs_f64(micros.into() / 1e6).unwrap_or_default())
 }

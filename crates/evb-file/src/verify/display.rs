@@ -4,8 +4,8 @@ use std::fmt;
 
 use evb_core::{
     event::{Cause, MissingSource},
+    quantities::{counted, size},
     units::Bytes,
-    words::{counted, size},
 };
 
 use super::{Listed, RunReport, VerifyReport, WithoutSource};

@@ -3,7 +3,7 @@ use std::{collections::BTreeMap, net::IpAddr};
 use evb_config::{Loaded, read};
 use evb_core::id::{BuilderId, Peer, SourceId};
 
-use super::{Found, Locations, look_up, own::OwnHost, place::places};
+use super::{Found, Locations, look_up, role_hosts::role_hosts, this_host::OwnHost};
 
 const SUPERVISOR: Peer = Peer::Supervisor;
 
@@ -62,7 +62,7 @@ fn is_own(address: IpAddr) -> bool {
 }
 
 fn seen(loaded: &Loaded) -> Locations<'_> {
-    Locations::new(places(&loaded.config), own(), found, is_own)
+    Locations::new(role_hosts(&loaded.config), own(), found, is_own)
 }
 
 fn here(loaded: &Loaded) -> Vec<Peer> {

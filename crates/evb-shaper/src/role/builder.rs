@@ -12,6 +12,7 @@ use evb_core::{
     event::Event,
     id::RunNumber,
     index::LaneIndex,
+    quantities::counted,
     session::{
         Admission, Attendance, AttendanceOutput, Dial, Heard, Lines, MembershipEvent, Registered,
         ReportFacts, RoleFault, RunOutcome, Start, Target,
@@ -20,7 +21,6 @@ use evb_core::{
     time::{Instant, earlier, stood_still},
     units::Bytes,
     wire::control::{Begin, Begun, Control, MAX_REASON, Message, Roster},
-    words::counted,
 };
 
 use super::BuilderPlan;

@@ -28,7 +28,7 @@ pub(crate) struct Datagrams {
     counts: Vec<usize>,
     /// A separate random generator, so that datagrams do not change the random draws for streams.
     rng: Rng,
-    weather: Weather,
+    weather: Conditions,
     counters: DatagramFates,
     /// The lost data datagrams, by receiving socket and first lane offset, and the time of each
     /// loss.
@@ -45,7 +45,7 @@ struct Socket {
 }
 
 #[derive(Debug)]
-struct Weather {
+struct Conditions {
     duplication: f64,
     reordering: f64,
     reordering_delay: Duration,
@@ -84,7 +84,7 @@ pub(super) fn has_body(datagram: &Datagram) -> bool {
 
 impl Datagrams {
     pub(super) fn new(model: &NetworkModel, hosts: usize, seed: u64) -> Self {
-        let weather = Weather {
+        let weather = Conditions {
             duplication: model.duplication,
             reordering: model.reordering,
             reordering_delay: model.reordering_delay,

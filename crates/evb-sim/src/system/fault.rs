@@ -4,7 +4,7 @@ use core::{fmt, time::Duration};
 
 use evb_core::id::{BuilderId, Peer, SourceId};
 
-use super::{disk::DiskState, weather::Weather};
+use super::{conditions::Conditions, disk::DiskState};
 
 /// A fault, or an action of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ pub enum Fault {
     /// The network treats its traffic worse than usual for some time.
     Storm {
         /// State of the network during the fault.
-        weather: Weather,
+        weather: Conditions,
         /// Duration of the bad network conditions.
         length: Duration,
     },

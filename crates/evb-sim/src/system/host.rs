@@ -17,12 +17,12 @@ use evb_core::{
 };
 
 use super::{
+    conditions::wall_clock,
     counts::Counts,
     disk::{DiskState, Files, JournalFile},
     failure::{Check, Failure},
     network::{Network, NodeIndex},
     scenario::{Scenario, TURNS},
-    weather::wall_clock,
 };
 use crate::workload::Workload;
 

@@ -15,8 +15,8 @@ use evb_core::{
 };
 
 use super::{
+    conditions::{Conditions, below},
     trace::Trace,
-    weather::{Weather, below},
 };
 
 pub(crate) use connection::{ConnectionKind, EndId};
@@ -96,7 +96,7 @@ pub(crate) struct Network {
     queue: BinaryHeap<Reverse<(Instant, u64, Happening)>>,
     order: u64,
     rng: Rng,
-    pub(crate) weather: Weather,
+    pub(crate) weather: Conditions,
     /// Buffer of a switch port, in bytes; datagrams that do not fit are dropped.
     port: usize,
     pub(crate) nodes: Vec<Node>,
@@ -117,7 +117,7 @@ pub(crate) struct Network {
 const RETRANSMIT: Duration = Duration::from_millis(200);
 
 impl Network {
-    pub(crate) fn new(nodes: usize, weather: Weather, port: usize, seed: u64, trace: Trace) -> Self {
+    pub(crate) fn new(nodes: usize, weather: Conditions, port: usize, seed: u64, trace: Trace) -> Self {
         Self {
             now: Instant::ZERO,
             queue: BinaryHeap::new(),

@@ -17,7 +17,7 @@ use evb_shaper::{
     sums::windows_buffer,
 };
 
-use super::{fault::Planned, network::NodeIndex, weather::Weather};
+use super::{conditions::Conditions, fault::Planned, network::NodeIndex};
 use crate::workload::Readout;
 
 /// Number of times that a process may run at one instant without being considered stuck. Bytes that
@@ -114,7 +114,7 @@ pub struct Scenario {
     /// TCP connection.
     pub knows_round_trip: bool,
     /// State of the network while no fault changes it.
-    pub weather: Weather,
+    pub weather: Conditions,
     /// Time that a sink takes to write an event.
     pub write: Duration,
     /// Time that a sink takes to commit a batch of events.

@@ -49,7 +49,7 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
         });
     }
     add(&|scenario| {
-        scenario.weather = super::Weather::steady(scenario.weather.latency, scenario.weather.bandwidth)
+        scenario.weather = super::Conditions::steady(scenario.weather.latency, scenario.weather.bandwidth)
     });
     add(&|scenario| scenario.stop_after = halved(scenario.stop_after));
     for index in 0..scenario.faults.len() {

@@ -18,6 +18,7 @@ use evb_core::{
 
 use super::{
     check,
+    conditions::below,
     counts::Counts,
     disk::{DiskState, Files, JournalFile},
     failure::{Check, Failure},
@@ -25,7 +26,6 @@ use super::{
     network::{Act, Happening, Network, NodeIndex},
     scenario::Scenario,
     trace::Trace,
-    weather::below,
 };
 use crate::workload::Workload;
 

@@ -34,3 +34,21 @@ fn names_that_say_something_pass() {
         assert_eq!(found(text), 0, "{text}");
     }
 }
+
+#[test]
+fn a_third_type_with_one_name_is_found() {
+    let of = |files: &[&str]| {
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|path| (*path, "struct State; enum Output {}")).collect();
+        check(&Repo::of(&files)).len()
+    };
+    assert_eq!(of(&["src/a.rs", "crates/evb-core/src/b.rs"]), 0);
+    assert_eq!(of(&["src/a.rs", "crates/evb-core/src/b.rs", "lab/src/c.rs"]), 0, "the lab is not shipped");
+    assert_eq!(of(&["src/a.rs", "crates/evb-core/src/b.rs", "crates/evb-net/src/c.rs"]), 1);
+}
+
+#[test]
+fn a_module_of_a_shipped_crate_has_no_word_of_everyday_speech_as_its_name() {
+    assert_eq!(found("mod words; mod later;"), 2);
+    assert_eq!(check(&Repo::of(&[("lab/src/a.rs", "mod course;")])).len(), 0);
+}

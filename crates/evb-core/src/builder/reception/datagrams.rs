@@ -14,7 +14,7 @@ use crate::{
 
 /// Outcome for a range of lane bytes that arrived in datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::builder) enum Placed {
+pub(in crate::builder) enum DatagramEffect {
     /// The range is dropped, because the lane has no room to keep it until the bytes before it
     /// arrive. The builder will request it like a lost range.
     Nowhere,
@@ -74,8 +74,8 @@ impl Reception {
         segments: &Segments<'_>,
         now: Instant,
         arrived: impl FnMut(Range<u64>, Request),
-    ) -> Result<Placed, LaneError> {
-        let Some(datagrams) = &mut self.datagrams else { return Ok(Placed::Nowhere) };
+    ) -> Result<DatagramEffect, LaneError> {
+        let Some(datagrams) = &mut self.datagrams else { return Ok(DatagramEffect::Nowhere) };
         let offset = segments.header().offset;
         let end = offset.saturating_add(segments.length());
         if end > self.incoming.granted() {
@@ -86,16 +86,20 @@ impl Reception {
         let here = reassembly.here();
         let is_next = offset == received && here.first().is_none_or(|first| first.start >= end);
         if segments.count() > 1 && !is_next {
-            return Ok(Placed::Apart);
+            return Ok(DatagramEffect::Apart);
         }
         let is_new = is_next || end > received && here.missing_in(offset.max(received)..end).next().is_some();
         let mut bodies = segments.bodies().iter();
         if is_new && offset > received && !bodies.all(|one| reassembly.insert(offset, one, received)) {
-            return Ok(Placed::Nowhere);
+            return Ok(DatagramEffect::Nowhere);
         }
         recovery.handle_arrival(&(offset..end), segments.header(), is_new, now, arrived);
         let is_deliverable = is_new && offset <= received;
-        Ok(if is_deliverable { Placed::Next((received - offset) as usize) } else { Placed::Kept })
+        Ok(if is_deliverable {
+            DatagramEffect::Next((received - offset) as usize)
+        } else {
+            DatagramEffect::Kept
+        })
     }
 
     /// Lends the early bytes that continue the lane, if the gap before them is now filled. Return

@@ -1,10 +1,10 @@
-//! The part of [`Membership`] for sources that lost their connection while the supervisor stood
+//! The part of [`PeerMembership`] for sources that lost their connection while the supervisor stood
 //! still: events wait for them for a moment, because they connect again.
 
-use super::Membership;
+use super::PeerMembership;
 use crate::{supervisor::SourceLoss, time::Instant};
 
-impl Membership<'_> {
+impl PeerMembership<'_> {
     /// Returns true if the supervisor stood still a moment ago. Its peers gave up their connections
     /// then, and are about to connect again.
     pub(super) fn is_excused(&self, now: Instant) -> bool {

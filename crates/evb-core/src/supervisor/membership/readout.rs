@@ -1,7 +1,7 @@
-//! The part of [`Membership`] for sources and builders that are lost, and for readouts that fall
-//! silent, leave and come back.
+//! The part of [`PeerMembership`] for sources and builders that are lost, and for readouts that
+//! fall silent, leave and come back.
 
-use super::Membership;
+use super::PeerMembership;
 use crate::{
     id::Peer,
     index::SourceIndex,
@@ -10,7 +10,7 @@ use crate::{
     wire::control::{ReadoutState, ReadoutStatus},
 };
 
-impl Membership<'_> {
+impl PeerMembership<'_> {
     /// Notes that a peer has lost its connection, and logs it once.
     pub(in crate::supervisor) fn lose(&mut self, peer: Peer, seat: Seat, cause: &str, now: Instant) {
         let is_told = match seat {

@@ -3,6 +3,7 @@
 use crate::{
     id::RunNumber,
     ledger::Annotation,
+    quantities::counted,
     supervisor::{
         Phase, RecoverError, RunPlan, SupervisorCore,
         books::Books,
@@ -21,7 +22,6 @@ use crate::{
             RosterChange, Totals,
         },
     },
-    words::counted,
 };
 
 /// State of the supervisor after the entries that have been read.

@@ -1,4 +1,5 @@
-//! [`HeldOutputs`]: outputs that have to wait until the journal entries that they depend on are written.
+//! [`HeldOutputs`]: outputs that have to wait until the journal entries that they depend on are
+//! written.
 
 use std::collections::VecDeque;
 

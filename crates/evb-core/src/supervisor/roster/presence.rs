@@ -7,7 +7,7 @@ use super::{Roster, Seat};
 use crate::{
     index::{BuilderIndex, SourceIndex},
     set::SourceSet,
-    supervisor::{Recipients, journal::What, outbox::Outbox, seats::BuilderSeat, words::short},
+    supervisor::{Recipients, journal::What, outbox::Outbox, peer_names::short, seats::BuilderSeat},
     time::Instant,
     wire::{
         control::{BuilderAddress, Decisions, Load, MAX_BATCH, Message, ReadoutStatus, Verdict},

@@ -1,6 +1,6 @@
 //! The sink's results for a builder's events.
 
-use evb_core::{event::Event, session::RoleFault, time::Instant, words::counted};
+use evb_core::{event::Event, quantities::counted, session::RoleFault, time::Instant};
 
 use super::BuilderRole;
 use crate::ShapedBuilder;

@@ -3,6 +3,7 @@ use evb_core::{
     fragment::Fragment,
     id::{EventId, Peer, RunId, SourceId},
     index::LaneIndex,
+    quantities::SAME_RELEASE,
     wire::{
         control::{
             Assignments, BuilderReport, DatagramReport, Finish, Heartbeat, Hello, Message, Reason,
@@ -10,7 +11,6 @@ use evb_core::{
         },
         record::{Announcement, encode_fragment_header},
     },
-    words::SAME_RELEASE,
 };
 
 use super::*;

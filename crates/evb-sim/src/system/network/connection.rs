@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use evb_core::time::Instant;
 
 use super::{Happening, Network, NodeIndex, RETRANSMIT};
-use crate::system::weather::{Weather, below};
+use crate::system::conditions::{Conditions, below};
 
 /// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +142,7 @@ impl Network {
             let free_at = self.nodes[node].free_at.max(self.now) + self.weather.busy(piece.len());
             self.nodes[node].free_at = free_at;
             let mut at = free_at + self.weather.flight(&mut self.rng);
-            if Weather::strikes(self.weather.stall, &mut self.rng) {
+            if Conditions::strikes(self.weather.stall, &mut self.rng) {
                 at += RETRANSMIT + below(3 * RETRANSMIT, &mut self.rng);
             }
             self.put(end.other(), at, Piece::Bytes(piece));

@@ -5,7 +5,7 @@ use core::time::Duration;
 use bytes::Bytes;
 
 use super::{Happening, Network, NodeIndex};
-use crate::system::weather::{Weather, below};
+use crate::system::conditions::{Conditions, below};
 
 /// Longest time for which successive datagrams of a host are lost at once.
 const BURST: Duration = Duration::from_millis(5);
@@ -68,7 +68,7 @@ impl Network {
             self.fates.lost += 1;
             return;
         }
-        let copies = 1 + u64::from(Weather::strikes(weather.repeat, &mut self.rng));
+        let copies = 1 + u64::from(Conditions::strikes(weather.repeat, &mut self.rng));
         self.fates.repeated += copies - 1;
         for _ in 0..copies {
             let here = left + weather.latency;
@@ -80,12 +80,12 @@ impl Network {
             }
             *port = drained;
             let mut at = drained + below(weather.jitter, &mut self.rng);
-            if Weather::strikes(weather.delay, &mut self.rng) {
+            if Conditions::strikes(weather.delay, &mut self.rng) {
                 self.fates.delayed += 1;
                 at += below(weather.late, &mut self.rng);
             }
             let mut bytes = bytes.clone();
-            if Weather::strikes(weather.damage, &mut self.rng) && !bytes.is_empty() {
+            if Conditions::strikes(weather.damage, &mut self.rng) && !bytes.is_empty() {
                 self.fates.damaged += 1;
                 let mut damaged = Vec::from(&bytes[..]);
                 let place = self.rng.below(8 * damaged.len() as u64) as usize;
@@ -103,7 +103,7 @@ impl Network {
             *left -= 1;
             return true;
         }
-        let is_lost = Weather::strikes(self.weather.loss, &mut self.rng);
+        let is_lost = Conditions::strikes(self.weather.loss, &mut self.rng);
         if is_lost {
             (*left, *until) = (self.weather.burst.saturating_sub(1), self.now + BURST);
         }

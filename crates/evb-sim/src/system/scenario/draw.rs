@@ -15,9 +15,9 @@ use evb_shaper::Shaping;
 use super::{End, Pushes, Scenario};
 use crate::{
     system::{
+        conditions::Conditions,
         disk::DiskState,
         fault::{Fault, Planned},
-        weather::Weather,
     },
     workload::{FragmentSize, Readout},
 };
@@ -144,7 +144,7 @@ fn time(scenario: &Scenario, run: u32, kind: Kind, chance: &mut Chance) -> Durat
 fn system(seed: u64, transport: Transport, sky: Sky, chance: &mut Chance) -> Scenario {
     let bandwidth = chance.of(&[12_500_000, 125_000_000, 125_000_000]);
     let latency = Duration::from_micros(chance.of(&[20, 50, 200, 1000, 5000, 20_000]));
-    let mut weather = Weather::steady(latency, bandwidth);
+    let mut weather = Conditions::steady(latency, bandwidth);
     let mut largest = Bytes::new(chance.of(&[64, 500, 2000, 2000, 8000, 40_000]));
     match sky {
         Sky::Steady => {}
@@ -220,7 +220,7 @@ fn events(scenario: &mut Scenario, sky: Sky, chance: &mut Chance) {
 }
 
 /// Returns network conditions with random additional delays and faults.
-fn worse(mut weather: Weather, transport: Transport, chance: &mut Chance) -> Weather {
+fn worse(mut weather: Conditions, transport: Transport, chance: &mut Chance) -> Conditions {
     weather.jitter = chance.of(&[Duration::ZERO, weather.latency / 2, weather.latency * 2]);
     weather.stall = chance.of(&[0, 0, 500]);
     if transport == Transport::Udp {
@@ -256,7 +256,7 @@ fn fault(scenario: &Scenario, kind: Kind, chance: &mut Chance) -> Option<Fault> 
         16 if !only_builders => {
             let weather = worse(scenario.weather, scenario.transport, chance);
             Fault::Storm {
-                weather: Weather { loss: weather.loss * 5, ..weather },
+                weather: Conditions { loss: weather.loss * 5, ..weather },
                 length: chance.duration(100, 5000),
             }
         }

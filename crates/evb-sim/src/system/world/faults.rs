@@ -6,10 +6,10 @@ use evb_core::{id::Peer, rng::Rng, time::Instant};
 
 use super::World;
 use crate::system::{
+    conditions::below,
     disk::DiskState,
     fault::Fault,
     network::{Act, Happening, NodeIndex},
-    weather::below,
 };
 
 impl World<'_> {

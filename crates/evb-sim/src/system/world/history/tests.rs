@@ -12,7 +12,7 @@ fn scenario(builders: u16) -> Scenario {
         drain_grace: 5 * SECOND,
         commit: SECOND / 10,
         write: Duration::ZERO,
-        weather: crate::system::Weather::steady(Duration::ZERO, 1),
+        weather: crate::system::Conditions::steady(Duration::ZERO, 1),
         ..Scenario::of_seed(1, Some(Transport::Tcp))
     }
 }

@@ -1,4 +1,4 @@
-//! [`Weather`]: the conditions of a simulated network.
+//! [`Conditions`]: the conditions of a simulated network.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use evb_core::{
 
 /// The conditions of a simulated network. Probabilities are in parts per million.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Weather {
+pub struct Conditions {
     /// Shortest time from one host to another.
     pub latency: Duration,
     /// Largest additional time, uniformly distributed from zero, by which datagrams may overtake
@@ -34,10 +34,10 @@ pub struct Weather {
     pub stall: u32,
 }
 
-/// Denominator of the probabilities in [`Weather`].
+/// Denominator of the probabilities in [`Conditions`].
 pub(crate) const MILLION: u64 = 1_000_000;
 
-impl Weather {
+impl Conditions {
     /// Returns conditions with a constant latency and without faults.
     pub const fn steady(latency: Duration, bandwidth: u64) -> Self {
         Self {

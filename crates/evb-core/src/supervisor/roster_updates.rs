@@ -1,4 +1,4 @@
-//! [`Due`]: news of the roster that all peers get together, once per turn.
+//! [`RosterUpdates`]: news of the roster that all peers get together, once per turn.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,7 @@ use crate::set::SourceSet;
 /// The news is sent before the next decision and before the phase changes, so that no event is
 /// assigned under an earlier roster (docs/reference/protocol.md RUN-2, RUN-14).
 #[derive(Clone, Debug, Default)]
-pub(super) struct Due {
+pub(super) struct RosterUpdates {
     /// True if a new roster version has to be sent.
     pub(super) roster: bool,
     /// Sources that have to be told the builders of all outstanding events, after the roster.
@@ -21,7 +21,7 @@ pub(super) struct Due {
     pub(super) newcomers: Vec<Seat>,
 }
 
-impl Due {
+impl RosterUpdates {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         !self.roster && self.newcomers.is_empty() && self.holdings.is_empty()

@@ -2,8 +2,8 @@ use crate::{
     set::SourceSet,
     supervisor::{
         Recipients,
+        peer_names::kind,
         tests::{Stage, hello, plan, source},
-        words::kind,
     },
     trigger::TriggerKind,
     wire::control::{Hello, Message},

@@ -1,4 +1,4 @@
-//! [`Course`]: the steps of a simulation of a [`LongPipe`].
+//! [`Simulation`]: the steps of a simulation of a [`LongPipe`].
 
 use core::time::Duration;
 
@@ -65,7 +65,7 @@ struct Spacing {
 
 /// A simulation under way.
 #[derive(Debug)]
-pub(super) struct Course<'a> {
+pub(super) struct Simulation<'a> {
     pipe: &'a LongPipe,
     world: World<Happening>,
     sender: Endpoint,
@@ -82,7 +82,7 @@ pub(super) struct Course<'a> {
     delivered: u64,
 }
 
-impl<'a> Course<'a> {
+impl<'a> Simulation<'a> {
     pub(super) fn new(pipe: &'a LongPipe) -> Self {
         let cost = PacketCost::tcp(pipe.mtu, CELL);
         let mut sender = Endpoint::new(pipe.mtu).with_reports(pipe.window.count());

@@ -2,13 +2,17 @@ use std::future::pending;
 
 use super::*;
 
-fn place(connection: &tokio::task::JoinHandle<()>, last: u8, busy: &Busy) -> Place {
-    Place { connection: connection.abort_handle(), from: [10, 0, 0, last].into(), busy: busy.clone() }
+fn place(connection: &tokio::task::JoinHandle<()>, last: u8, busy: &Busy) -> OpenConnection {
+    OpenConnection {
+        connection: connection.abort_handle(),
+        from: [10, 0, 0, last].into(),
+        busy: busy.clone(),
+    }
 }
 
 #[tokio::test]
 async fn the_oldest_that_waits_gives_way_and_commands_do_not() {
-    let places = Places::default();
+    let places = ConnectionLimit::default();
     let connections: Vec<_> = (0..4).map(|_| (tokio::spawn(pending::<()>()), Busy::default())).collect();
     connections[0].1.set(true);
     for (connection, busy) in &connections[..3] {
@@ -22,7 +26,7 @@ async fn the_oldest_that_waits_gives_way_and_commands_do_not() {
 
 #[tokio::test]
 async fn where_all_are_busy_nobody_else_gets_in() {
-    let places = Places::default();
+    let places = ConnectionLimit::default();
     let busy = Busy::default();
     busy.set(true);
     let first = tokio::spawn(pending::<()>());
@@ -34,7 +38,7 @@ async fn where_all_are_busy_nobody_else_gets_in() {
 
 #[tokio::test]
 async fn who_has_most_connections_displaces_its_own() {
-    let places = Places::default();
+    let places = ConnectionLimit::default();
     let connections: Vec<_> = (0..40).map(|_| tokio::spawn(pending::<()>())).collect();
     // The operator's connection is the oldest, and 39 of another address follow.
     for (number, connection) in connections.iter().enumerate() {

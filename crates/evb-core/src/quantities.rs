@@ -14,7 +14,7 @@ pub const SAME_RELEASE: &str =
 /// Returns a count with its noun: `1 source`, `3 sources`.
 ///
 /// ```
-/// use evb_core::words::counted;
+/// use evb_core::quantities::counted;
 ///
 /// assert_eq!(counted(1_u32, "source"), "1 source");
 /// assert_eq!(counted(3_u64, "TCP retransmit"), "3 TCP retransmits");
@@ -27,7 +27,7 @@ pub fn counted(count: impl TryInto<u64> + core::fmt::Display + Copy, noun: &str)
 /// Returns a number with three digits: `0.45`, `12.3`, `131`, `9876`.
 ///
 /// ```
-/// use evb_core::words::digits;
+/// use evb_core::quantities::digits;
 ///
 /// assert_eq!([0.447, 12.34, 131.07, 9876.6].map(digits), ["0.447", "12.3", "131", "9877"]);
 /// ```

@@ -5,7 +5,7 @@ use evb_core::id::Peer;
 
 /// The host of a role according to the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place<'c> {
+pub(super) struct RoleHost<'c> {
     /// Role whose host the configuration gives.
     pub(super) role: Peer,
     /// Configuration key that gives the role's host, or that the operator may add to give it.
@@ -19,7 +19,7 @@ pub(super) const SOURCE_HOST: &str = "source.host";
 /// Key of a source whose host follows only from the address at which the source takes fragments.
 const SOURCE_INPUT: &str = "source.input";
 
-impl Place<'_> {
+impl RoleHost<'_> {
     /// Returns true if the place is a host name or address at which no role listens
     /// (`source.host`).
     pub(super) fn is_host_alone(&self) -> bool {
@@ -33,8 +33,8 @@ impl Place<'_> {
 }
 
 /// Returns the places of all roles: the supervisor, the builders, the sources.
-pub(super) fn places(config: &Config) -> Vec<Place<'_>> {
-    let listener = |role, key, host| Place { role, key, host: Some(host) };
+pub(super) fn role_hosts(config: &Config) -> Vec<RoleHost<'_>> {
+    let listener = |role, key, host| RoleHost { role, key, host: Some(host) };
     let supervisor = listener(Peer::Supervisor, "supervisor.listen", config.supervisor.listen.host.as_str());
     let builders = config
         .builders
@@ -46,18 +46,18 @@ pub(super) fn places(config: &Config) -> Vec<Place<'_>> {
 
 /// Returns the place of a source: the address from which it sends, else the host that it names,
 /// else the address at which it takes fragments, if this address identifies a single host.
-fn source(entry: &SourceEntry) -> Place<'_> {
+fn source(entry: &SourceEntry) -> RoleHost<'_> {
     let role = Peer::Source(entry.id);
     if let Some(bind) = entry.bind.as_deref().filter(|bind| !is_unspecified(bind)) {
-        return Place { role, key: "source.bind", host: Some(bind) };
+        return RoleHost { role, key: "source.bind", host: Some(bind) };
     }
     if let Some(host) = entry.host.as_deref() {
-        return Place { role, key: SOURCE_HOST, host: Some(host) };
+        return RoleHost { role, key: SOURCE_HOST, host: Some(host) };
     }
     match &entry.input {
         Input::Tcp { listen, .. } if !is_unspecified(&listen.host) && !is_loopback(&listen.host) => {
-            Place { role, key: SOURCE_INPUT, host: Some(&listen.host) }
+            RoleHost { role, key: SOURCE_INPUT, host: Some(&listen.host) }
         }
-        _ => Place { role, key: SOURCE_HOST, host: None },
+        _ => RoleHost { role, key: SOURCE_HOST, host: None },
     }
 }

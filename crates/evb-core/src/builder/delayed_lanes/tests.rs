@@ -1,13 +1,13 @@
 use core::time::Duration;
 
-use super::Later;
+use super::DelayedLanes;
 use crate::{index::LaneIndex, set::LaneSet, time::Instant};
 
 fn at(millis: u64) -> Instant {
     Instant::from_nanos(millis * 1_000_000)
 }
 
-fn due(later: &mut Later, millis: u64) -> Vec<usize> {
+fn due(later: &mut DelayedLanes, millis: u64) -> Vec<usize> {
     let mut due = LaneSet::default();
     later.take_due(at(millis), &mut due);
     due.iter().map(LaneIndex::get).collect()
@@ -15,7 +15,7 @@ fn due(later: &mut Later, millis: u64) -> Vec<usize> {
 
 #[test]
 fn nobody_waits_longer_than_that_nor_less_than_half_of_it() {
-    let mut later = Later::new(Duration::from_millis(20));
+    let mut later = DelayedLanes::new(Duration::from_millis(20));
     assert_eq!((later.next(), due(&mut later, 0)), (None, vec![]));
     later.insert(LaneIndex::new(3));
     assert_eq!((due(&mut later, 100), later.next()), (vec![], Some(at(110))));
@@ -34,7 +34,7 @@ fn nobody_waits_longer_than_that_nor_less_than_half_of_it() {
 
 #[test]
 fn who_has_said_it_does_not_wait() {
-    let mut later = Later::new(Duration::from_millis(20));
+    let mut later = DelayedLanes::new(Duration::from_millis(20));
     [1, 2].into_iter().for_each(|lane| later.insert(LaneIndex::new(lane)));
     assert_eq!((due(&mut later, 0), due(&mut later, 10)), (vec![], vec![]));
     later.remove(LaneIndex::new(1));

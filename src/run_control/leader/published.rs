@@ -9,7 +9,7 @@ use evb_net::clock;
 use super::{
     super::{LiveRates, Status, System, problems::problems},
     Leader,
-    words::waiting_for,
+    refusals::waiting_for,
 };
 
 impl<S: System> Leader<S> {

@@ -1,8 +1,8 @@
 //! Quantities that may be unknown, and tables, in a form for people.
 
 use evb_core::{
+    quantities::{self, size},
     units::{Bytes, Rate},
-    words::{self, size},
 };
 
 /// Returns a rate of the configuration as given, or a question mark if it is unknown.
@@ -12,7 +12,7 @@ pub(super) fn configured(rate: Option<Rate>) -> String {
 
 /// Returns a computed rate, or a question mark if it is unknown.
 pub(super) fn rate(rate: Option<Rate>) -> String {
-    rate.map_or_else(|| "?".to_owned(), words::rate)
+    rate.map_or_else(|| "?".to_owned(), quantities::rate)
 }
 
 pub(super) fn percent(part: Option<f64>) -> String {

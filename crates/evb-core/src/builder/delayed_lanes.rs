@@ -1,4 +1,5 @@
-//! [`Later`]: lanes whose records wait for a while, so that they can be sent together with others.
+//! [`DelayedLanes`]: lanes whose records wait for a while, so that they can be sent together with
+//! others.
 
 #[cfg(test)]
 mod tests;
@@ -11,14 +12,14 @@ use crate::{index::LaneIndex, set::LaneSet, time::Instant};
 /// tick. A lane is due at the second tick after its insertion, which is one to two ticks later. So
 /// no lane needs a timer of its own, and many lanes are due at once.
 #[derive(Clone, Debug)]
-pub(super) struct Later {
+pub(super) struct DelayedLanes {
     fresh: LaneSet,
     seen: LaneSet,
     tick: Duration,
     next: Option<Instant>,
 }
 
-impl Later {
+impl DelayedLanes {
     /// Returns an empty set, in which a lane waits for `most` at most, and for half of `most` at
     /// least.
     pub(super) fn new(most: Duration) -> Self {

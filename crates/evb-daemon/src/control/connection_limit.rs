@@ -1,5 +1,5 @@
-//! [`Places`]: limits the number of connections, and chooses the connection to close when the limit
-//! is reached.
+//! [`ConnectionLimit`]: limits the number of connections, and chooses the connection to close when
+//! the limit is reached.
 
 use std::{
     net::IpAddr,
@@ -16,12 +16,12 @@ use tokio::task::AbortHandle;
 /// that has most of them. So a client with many connections displaces its own, and a command finds
 /// a place unless its own address floods run control.
 #[derive(Default)]
-pub(super) struct Places {
-    taken: Mutex<Vec<Place>>,
+pub(super) struct ConnectionLimit {
+    taken: Mutex<Vec<OpenConnection>>,
 }
 
 /// An open connection.
-pub(super) struct Place {
+pub(super) struct OpenConnection {
     pub(super) connection: AbortHandle,
     /// Address of the client.
     pub(super) from: IpAddr,
@@ -42,10 +42,10 @@ impl Busy {
     }
 }
 
-impl Places {
+impl ConnectionLimit {
     /// Gives a connection a place. If there are more than `most` connections, closes an idle one.
     /// If all connections are busy, closes the new one and returns false.
-    pub(super) fn take(&self, most: usize, own: Place) -> bool {
+    pub(super) fn take(&self, most: usize, own: OpenConnection) -> bool {
         let Ok(mut taken) = self.taken.lock() else { return false };
         taken.retain(|place| !place.connection.is_finished());
         let mut is_room = taken.len() < most;
@@ -63,7 +63,7 @@ impl Places {
 }
 
 /// Returns the position of the oldest idle connection of the address with most idle ones.
-fn to_displace(taken: &[Place]) -> Option<usize> {
+fn to_displace(taken: &[OpenConnection]) -> Option<usize> {
     let idle = || taken.iter().enumerate().filter(|(_, place)| !place.busy.get());
     let count = |from: IpAddr| idle().filter(|(_, place)| place.from == from).count();
     // Of equal maxima, `max_by_key` returns the last, which is the first in the reverse order.
