@@ -2,9 +2,6 @@
 //! versions that Debian packages. Every part of the test lists the programs that it needs. If a
 //! program is missing, the part is skipped with a reason, or fails if `--require` is given.
 
-mod needs;
-#[cfg_attr(not(feature = "browser"), allow(dead_code))] // only the page needs them so far
-mod alone;
 #[cfg_attr(not(feature = "browser"), allow(dead_code))]
 mod daemon;
 mod prometheus;
@@ -27,10 +24,12 @@ mod packages;
 use std::{fs, path::PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use checkout::SKIPPED;
 use clap::{Args, Subcommand};
-
-use self::needs::Need;
-use crate::{SKIPPED, repo};
+use lab_base::{
+    needs::{self, Need},
+    setting::Setting,
+};
 
 #[derive(Args)]
 pub(crate) struct EcoArgs {
@@ -126,37 +125,6 @@ impl Part {
     }
 }
 
-/// Settings of cargo that shorten a release build, at the cost of the program's speed.
-const QUICK: [(&str, &str); 4] = [
-    ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"),
-    ("CARGO_PROFILE_RELEASE_LTO", "off"),
-    ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
-    ("CARGO_PROFILE_RELEASE_DEBUG", "0"),
-];
-
-/// Settings that all parts of the test share.
-struct Setting {
-    evbd: PathBuf,
-    out: PathBuf,
-}
-
-impl Setting {
-    /// Returns the arguments with which this program runs a part of the test again, inside its own
-    /// namespaces.
-    fn again(&self, part: &str) -> Vec<String> {
-        let (evbd, out) = (self.evbd.to_string_lossy(), self.out.to_string_lossy());
-        ["eco", part, "--evbd", &evbd, "--out", &out, "--inside"].map(ToOwned::to_owned).into()
-    }
-
-    /// Creates an empty folder for the logs of a part.
-    fn folder(&self, part: &str) -> Result<PathBuf> {
-        let folder = self.out.join(part);
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-        Ok(folder)
-    }
-}
-
 /// Runs a part of the test, and returns the exit code: 0 if all checks passed, 1 if a check failed,
 /// or [`SKIPPED`].
 pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
@@ -193,7 +161,8 @@ fn evbd(args: &EcoArgs) -> Result<PathBuf> {
     if let Some(evbd) = &args.evbd {
         return evbd.canonicalize().with_context(|| evbd.display().to_string());
     }
-    let built = ["release", "debug"].map(|profile| repo::root().join("target").join(profile).join("evbd"));
+    let built =
+        ["release", "debug"].map(|profile| checkout::root().join("target").join(profile).join("evbd"));
     let age = |path: &PathBuf| fs::metadata(path).and_then(|file| file.modified()).ok();
     let newest = built.into_iter().filter(|path| path.is_file()).max_by_key(age);
     newest.context("there is no evbd: `cargo build --release -p evb-daemon`, or --evbd")

@@ -4,16 +4,6 @@
 //! about 1 Gbit/s in total in single packets, and ten times as much in trains of packets
 //! (segmentation offload).
 
-mod interrupt;
-mod network;
-pub(crate) mod disk;
-mod system;
-pub(crate) mod fleet;
-mod outcome;
-mod bench;
-pub(crate) mod report;
-pub(crate) mod guard;
-mod reference;
 mod incast;
 mod against_plain;
 mod fill;
@@ -59,15 +49,17 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
+use checkout::SKIPPED;
 use clap::{Args, Subcommand, ValueEnum};
-
-use self::{
+use lab_base::{
     bench::Bench,
-    network::{Link, Network, Shape, Tree},
+    interrupt,
+    network::{self, Link, Network, Shape, Tree},
     system::Transport,
 };
-use crate::{SKIPPED, repo, uml};
+
+use crate::uml;
 
 #[derive(Args)]
 pub(crate) struct LabArgs {
@@ -250,7 +242,7 @@ impl LabArgs {
         command.extend(scenario.iter().map(|word| (*word).to_owned()));
         command.push("--here".to_owned());
         for (option, value) in [
-            ("--evbd", text(&evbd(self)?)),
+            ("--evbd", text(&checkout::evbd(self.evbd.as_deref())?)),
             ("--out", text(&self.out)),
             ("--seconds", self.seconds.to_string()),
             ("--runs", self.runs.to_string()),
@@ -322,7 +314,7 @@ fn run_here(args: &LabArgs) -> Result<bool> {
     fs::create_dir_all(&args.out).with_context(|| format!("creating {}", args.out.display()))?;
     let bench = Bench {
         out: args.out.canonicalize()?,
-        evbd: evbd(args)?,
+        evbd: checkout::evbd(args.evbd.as_deref())?,
         seconds: args.seconds,
         runs: args.runs,
         only: args.only.clone(),
@@ -401,36 +393,6 @@ fn is_root() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let uid = status.lines().find_map(|line| line.strip_prefix("Uid:"));
     uid.is_some_and(|uids| uids.split_whitespace().nth(1) == Some("0"))
-}
-
-/// Returns the path of the program `evb-bench`, which is built beside evbd.
-fn evb_bench(evbd: &Path) -> Result<String> {
-    let path = evbd.with_file_name("evb-bench");
-    ensure!(path.is_file(), "there is no {}: cargo build --release -p evb-bench", path.display());
-    Ok(path.to_string_lossy().into_owned())
-}
-
-/// Returns the path of the evbd to test, which is built if no path was given.
-fn evbd(args: &LabArgs) -> Result<PathBuf> {
-    let evbd = match &args.evbd {
-        Some(path) => path.clone(),
-        None => build()?,
-    };
-    evbd.canonicalize().with_context(|| format!("{}", evbd.display()))
-}
-
-fn build() -> Result<PathBuf> {
-    let root = repo::root();
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--release", "-p", "evb-daemon", "-p", "evb-bench"])
-        .current_dir(&root)
-        .status()?;
-    if !status.success() {
-        bail!("evbd does not build");
-    }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    Ok(target.join("release/evbd"))
 }
 
 fn hold(shape: Shape, loss: f64) -> Result<bool> {

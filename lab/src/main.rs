@@ -8,7 +8,6 @@
 //! - `uml`: a command under User-Mode Linux, whose kernel has queueing disciplines that this host
 //!   may lack.
 
-mod repo;
 mod uml;
 mod lab;
 mod eco;
@@ -43,10 +42,6 @@ enum Task {
     /// User-Mode Linux is not available, 78 if its clock is too inaccurate to judge all results.
     Uml(uml::UmlArgs),
 }
-
-/// Exit code of a task that was skipped because this machine lacks a requirement; automake's test
-/// suites use the same code.
-const SKIPPED: u8 = 77;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {

@@ -14,13 +14,10 @@ mod tests;
 use std::time::Duration;
 
 use anyhow::Result;
+use checkout::SKIPPED;
 use clap::Args;
 
 use self::job::Job;
-use crate::SKIPPED;
-
-/// Exit code if the command succeeded, but reported a check that this machine cannot judge.
-const IN_PART: u8 = 78;
 
 #[derive(Args)]
 pub(crate) struct UmlArgs {

@@ -7,8 +7,6 @@ use std::{collections::BTreeSet, fs, path::Path, process::Command};
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 
-use crate::repo;
-
 /// Nightly compiler whose JSON documentation this version of cargo-public-api can read.
 const NIGHTLY: &str = "nightly-2026-10-30";
 const TOOL: &str = "0.52.0";
@@ -24,11 +22,11 @@ pub(crate) struct ApiArgs {
 /// Returns the command that installs a missing tool; `None` if the listing can be created on this
 /// machine.
 pub(crate) fn lacks() -> Option<String> {
-    let tool = repo::said("cargo", &["public-api", "--version"]).is_some_and(|said| said.contains(TOOL));
+    let tool = checkout::said("cargo", &["public-api", "--version"]).is_some_and(|said| said.contains(TOOL));
     if !tool {
         return Some(format!("cargo install --locked cargo-public-api --version {TOOL}"));
     }
-    let installed = repo::said("rustup", &["toolchain", "list"]).unwrap_or_default();
+    let installed = checkout::said("rustup", &["toolchain", "list"]).unwrap_or_default();
     let is_there = installed.lines().any(|line| line.starts_with(NIGHTLY));
     (!is_there).then(|| format!("rustup toolchain install {NIGHTLY} --profile minimal"))
 }
@@ -38,7 +36,7 @@ pub(crate) fn run(args: &ApiArgs) -> Result<bool> {
     if let Some(remedy) = lacks() {
         anyhow::bail!("this takes cargo-public-api {TOOL} and {NIGHTLY}: {remedy}");
     }
-    let root = repo::root();
+    let root = checkout::root();
     let listed = list(&root)?;
     let path = root.join(LISTING);
     if args.bless {

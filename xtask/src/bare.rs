@@ -16,13 +16,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow, ensure};
+use checkout::SKIPPED;
 use clap::Args;
 
 use self::programs::TestProgram;
-use crate::repo;
-
-/// Exit code of a step that this machine cannot run.
-const SKIPPED: u8 = 77;
 
 /// Script that makes the root of the bare place.
 const MAKE: &str = include_str!("bare/make.sh");
@@ -75,7 +72,7 @@ pub(crate) fn run(args: &BareArgs) -> Result<u8> {
 
 /// Returns the reason why the place cannot be made; `None` if it may be possible.
 fn lacks() -> Option<String> {
-    if repo::said("id", &["-u"]).is_none_or(|id| id.trim() != "0") {
+    if checkout::said("id", &["-u"]).is_none_or(|id| id.trim() != "0") {
         return Some("the bare place takes root".to_owned());
     }
     let path = env::var_os("PATH").unwrap_or_default();
@@ -86,7 +83,7 @@ fn lacks() -> Option<String> {
 
 /// Runs the test programs in two places at a time, and returns the exit code.
 fn enter(args: &BareArgs) -> Result<u8> {
-    let root = repo::root();
+    let root = checkout::root();
     let own = env::current_exe()?;
     ensure!(own.starts_with(&root), "{} is not in the checkout, which the place shows", own.display());
     let mut all = programs::built()?;
@@ -117,7 +114,7 @@ fn enter_one(folder: &Path, programs: &[&TestProgram], root: &Path, own: &Path) 
     fs::create_dir_all(folder.join("base"))?;
     let list = folder.join("programs.json");
     fs::write(&list, serde_json::to_vec(programs)?)?;
-    let sysroot = repo::said("rustc", &["--print", "sysroot"]).context("rustc does not run")?;
+    let sysroot = checkout::said("rustc", &["--print", "sysroot"]).context("rustc does not run")?;
     let sysroot = Path::new(sysroot.trim());
     let cargo_home = match env::var_os("CARGO_HOME") {
         Some(folder) => PathBuf::from(folder),

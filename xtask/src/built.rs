@@ -4,22 +4,20 @@
 
 use std::{
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
 };
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::repo;
-
 /// Builds the target with this name and kind (such as `--example`), and returns the path of its
 /// executable.
 pub(crate) fn built(kind: &str, name: &str) -> Result<PathBuf> {
-    built_in(&repo::root(), kind, name)
+    built_in(&checkout::root(), kind, name)
 }
 
 /// Builds the target like [`built`], in another copy of the repository.
 pub(crate) fn built_in(tree: &Path, kind: &str, name: &str) -> Result<PathBuf> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = checkout::cargo();
     let build = ["build", "--workspace", "--message-format", "json-render-diagnostics", kind, name];
     let output = cargo
         .args(build)

@@ -17,7 +17,6 @@ use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 
 use self::outcome::Outcome;
-use crate::repo;
 
 /// Folder of the fuzz targets.
 const TARGETS: &str = "fuzz/fuzz_targets";
@@ -47,7 +46,7 @@ pub(crate) struct FuzzArgs {
 /// Runs the fuzz targets, continues after a finding, and prints a table. Returns true if no fuzz
 /// target had a finding.
 pub(crate) fn run(args: &FuzzArgs) -> Result<bool> {
-    let root = repo::root();
+    let root = checkout::root();
     let known = targets(&root);
     ensure!(!known.is_empty(), "there is no target in {TARGETS}");
     if let Some(unknown) = args.targets.iter().find(|target| !known.contains(target)) {
@@ -126,10 +125,12 @@ pub(crate) fn targets(root: &Path) -> Vec<String> {
 
 /// Returns the reason why fuzzing is impossible on this machine; `None` if it is possible.
 pub(crate) fn lacks() -> Option<String> {
-    if repo::said("cargo", &["+nightly", "--version"]).is_none() {
+    if checkout::said("cargo", &["+nightly", "--version"]).is_none() {
         return Some("there is no nightly toolchain (rustup toolchain install nightly)".to_owned());
     }
-    repo::said("c++", &["--version"]).is_none().then(|| "there is no C++ compiler for libFuzzer".to_owned())
+    checkout::said("c++", &["--version"])
+        .is_none()
+        .then(|| "there is no C++ compiler for libFuzzer".to_owned())
 }
 
 /// Installs cargo-fuzz if it is missing.
@@ -137,7 +138,7 @@ fn install() -> Result<()> {
     if let Some(reason) = lacks() {
         bail!("cannot fuzz: {reason}");
     }
-    if repo::said("cargo", &["+nightly", "fuzz", "--version"]).is_some() {
+    if checkout::said("cargo", &["+nightly", "fuzz", "--version"]).is_some() {
         return Ok(());
     }
     println!("installing cargo-fuzz");

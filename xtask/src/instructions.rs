@@ -16,7 +16,6 @@ use clap::Args;
 use toml::Table as Toml;
 
 use self::table::Table;
-use crate::repo;
 
 /// Path of the committed table of instructions per byte.
 const COMMITTED: &str = "benches/instructions.json";
@@ -34,7 +33,7 @@ pub(crate) fn run(args: &InstructionArgs) -> Result<bool> {
     if let Some(reason) = lacks() {
         bail!("cannot count instructions: {reason}");
     }
-    let root = repo::root();
+    let root = checkout::root();
     let output = Command::new("cargo")
         .args(["bench", "-p", "evb", "--bench", "instructions", "--", "--output-format=json"])
         .current_dir(&root)
@@ -57,12 +56,13 @@ pub(crate) fn run(args: &InstructionArgs) -> Result<bool> {
 
 /// Returns the reason why instructions cannot be counted on this machine; `None` if they can.
 pub(crate) fn lacks() -> Option<String> {
-    if repo::said("valgrind", &["--version"]).is_none() {
+    if checkout::said("valgrind", &["--version"]).is_none() {
         return Some("there is no valgrind".to_owned());
     }
-    let lock: Toml = fs::read_to_string(repo::root().join("Cargo.lock")).ok()?.parse().ok()?;
+    let lock: Toml = fs::read_to_string(checkout::root().join("Cargo.lock")).ok()?.parse().ok()?;
     let version = version(&lock, "gungraun")?;
-    let is_there = repo::said("gungraun-runner", &["--version"]).is_some_and(|said| said.contains(&version));
+    let is_there =
+        checkout::said("gungraun-runner", &["--version"]).is_some_and(|said| said.contains(&version));
     let install = format!("cargo install --locked gungraun-runner --version {version}");
     (!is_there).then(|| format!("its runner is not installed ({install})"))
 }

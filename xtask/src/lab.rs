@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use clap::Args;
 
-use crate::{built::built, repo};
+use crate::built::built;
 
 #[derive(Args)]
 #[command(disable_help_flag = true)]
@@ -62,10 +62,12 @@ pub(crate) fn program(lab: Option<&Path>, drives_browser: bool) -> Command {
     if let Some(lab) = lab {
         return Command::new(lab);
     }
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = checkout::cargo();
+    // The arguments may have paths relative to the folder of the caller.
+    cargo.current_dir(".");
     cargo
         .args(["run", "--quiet", "--package", "lab", "--manifest-path"])
-        .arg(repo::root().join("Cargo.toml"));
+        .arg(checkout::root().join("Cargo.toml"));
     if drives_browser {
         cargo.args(["--features", "browser"]);
     }

@@ -9,14 +9,13 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use checkout::finish;
 use toml::Table;
-
-use crate::repo;
 
 /// Packages all crates that are published, and checks that they build. Returns true, or an error if
 /// a crate fails.
 pub(crate) fn run() -> Result<bool> {
-    let root = repo::root();
+    let root = checkout::root();
     let own = std::env::current_exe()?;
     let target = own.ancestors().nth(2).context("this program is in no target folder")?;
     let folder = target.join("packages");
@@ -49,15 +48,9 @@ pub(crate) fn run() -> Result<bool> {
 }
 
 fn cargo(folder: &Path) -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = checkout::cargo();
     cargo.current_dir(folder);
     cargo
-}
-
-fn finish(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("{command:?} does not start"))?;
-    ensure!(status.success(), "{command:?}: {status}");
-    Ok(())
 }
 
 /// Unpacks all packaged crates below `folder`, and returns name and folder of each.

@@ -17,6 +17,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use checkout::finish;
 use clap::{Args, ValueEnum};
 use toml::Table;
 
@@ -24,7 +25,6 @@ use self::{
     binary::{Binary, Libc},
     tools::Tools,
 };
-use crate::repo;
 
 #[derive(Args)]
 pub(crate) struct ReleaseArgs {
@@ -77,10 +77,10 @@ struct Release {
 
 impl Release {
     fn new(args: &ReleaseArgs) -> Result<Self> {
-        let root = repo::root();
+        let root = checkout::root();
         let manifest: Table = fs::read_to_string(root.join("Cargo.toml"))?.parse()?;
         let version = manifest["workspace"]["package"]["version"].as_str().context("no version")?.to_owned();
-        let time = repo::said("git", &["-C", &root.to_string_lossy(), "log", "-1", "--format=%ct"])
+        let time = checkout::said("git", &["-C", &root.to_string_lossy(), "log", "-1", "--format=%ct"])
             .context("git does not tell the time of the commit")?;
         fs::create_dir_all(&args.out).with_context(|| args.out.display().to_string())?;
         // The manifest of evbd names this folder for cargo-deb, so it is fixed.
@@ -163,13 +163,6 @@ fn sums(out: &Path) -> Result<()> {
     let output = Command::new("sha256sum").args(names).current_dir(out).output().context("sha256sum")?;
     ensure!(output.status.success(), "sha256sum: {}", String::from_utf8_lossy(&output.stderr));
     fs::write(out.join(NAME), output.stdout)?;
-    Ok(())
-}
-
-/// Runs a command until it has succeeded.
-fn finish(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("{command:?} does not start"))?;
-    ensure!(status.success(), "{command:?}: {status}");
     Ok(())
 }
 

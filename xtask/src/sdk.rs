@@ -6,14 +6,11 @@ use std::{
     fs, io,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use toml::Table;
-
-use crate::repo;
 
 /// Folder of the bindings, which do not belong to the workspace.
 pub(crate) const BINDINGS: &str = "bindings/c";
@@ -36,9 +33,9 @@ pub(crate) struct SdkArgs {
 
 /// Builds and installs. Returns true, or an error if a file cannot be built or written.
 pub(crate) fn run(args: &SdkArgs) -> Result<bool> {
-    let root = repo::root();
+    let root = checkout::root();
     let bindings = root.join(BINDINGS);
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let target = checkout::target();
     build(&bindings, &target, args)?;
     let built = target.join(if args.debug { "debug" } else { "release" });
     let version = install(&built, &args.prefix)?;
@@ -49,7 +46,7 @@ pub(crate) fn run(args: &SdkArgs) -> Result<bool> {
 /// Installs the libraries from the folder `built`, and everything else from the repository. Returns
 /// the version of the bindings.
 pub(crate) fn install(built: &Path, prefix: &Path) -> Result<String> {
-    let root = repo::root();
+    let root = checkout::root();
     let bindings = root.join(BINDINGS);
     let manifest: Table = fs::read_to_string(bindings.join("Cargo.toml"))?.parse()?;
     let version = manifest["package"]["version"].as_str().context("the bindings have a version")?;
@@ -65,7 +62,7 @@ pub(crate) fn install(built: &Path, prefix: &Path) -> Result<String> {
 }
 
 fn build(bindings: &Path, target: &Path, args: &SdkArgs) -> Result<()> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = checkout::cargo();
     cargo.args(["build", "--quiet", "--locked", "--lib", "--manifest-path"]).arg(bindings.join("Cargo.toml"));
     cargo.arg("--target-dir").arg(target);
     cargo.args((!args.debug).then_some("--release"));

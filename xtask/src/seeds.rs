@@ -18,7 +18,7 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 
-use crate::{built::built_in, repo};
+use crate::built::built_in;
 
 /// Folder of the patches, which are named by the commits of the fixes.
 const PATCHES: &str = "crates/evb-sim/undo";
@@ -39,7 +39,7 @@ pub(crate) struct SeedsArgs {
 /// Builds and runs the example `seeds`, and returns its exit code; with `--undo`, 0 if each bug was
 /// found.
 pub(crate) fn run(args: &SeedsArgs) -> Result<u8> {
-    let root = repo::root();
+    let root = checkout::root();
     let Some(undo) = &args.undo else { return simulate(&root, &args.arguments) };
     let known = fixes(&root)?;
     let chosen = if undo == "all" { known.clone() } else { vec![undo.clone()] };
@@ -82,7 +82,7 @@ fn fixes(root: &Path) -> Result<Vec<String>> {
 /// Copies the tracked files of the repository, undoes a fix in the copy, and returns its folder.
 fn copy_without(root: &Path, fix: &str) -> Result<PathBuf> {
     let copy = root.join(COPY);
-    let listed = repo::said("git", &["ls-files"]).context("git ls-files")?;
+    let listed = checkout::said("git", &["ls-files"]).context("git ls-files")?;
     for path in listed.lines().filter(|path| root.join(path).is_file()) {
         let (from, to) = (root.join(path), copy.join(path));
         let text = fs::read(&from).with_context(|| path.to_owned())?;

@@ -13,12 +13,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use checkout::SKIPPED;
 use clap::Args;
 
-use crate::{
-    ci::step::SKIPPED,
-    repo::{self, Repo},
-};
+use crate::repo::Repo;
 
 /// Version of mdbook, whose website and search index this module reads.
 const MDBOOK: &str = "0.5.4";
@@ -54,7 +52,7 @@ pub(crate) struct SiteArgs {
 /// Builds and checks the website, and returns the exit code: 0, 1 if a link or a word leads
 /// nowhere, or [`SKIPPED`].
 pub(crate) fn run(args: &SiteArgs) -> Result<u8> {
-    let root = repo::root();
+    let root = checkout::root();
     let mdbook = match mdbook(&root) {
         Ok(program) => program,
         Err(error) if !args.require => {
@@ -86,7 +84,7 @@ pub(crate) fn run(args: &SiteArgs) -> Result<u8> {
 /// `target/tools`, where it is installed if it is not there.
 fn mdbook(root: &Path) -> Result<PathBuf> {
     let of_this_version = |said: String| said.trim() == format!("mdbook v{MDBOOK}");
-    if repo::said("mdbook", &["--version"]).is_some_and(of_this_version) {
+    if checkout::said("mdbook", &["--version"]).is_some_and(of_this_version) {
         return Ok("mdbook".into());
     }
     let tools = root.join("target/tools");

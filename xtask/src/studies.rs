@@ -15,11 +15,11 @@ mod execute;
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
     time::Instant,
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
+use checkout::IN_PART;
 use clap::Args;
 
 use self::{
@@ -28,7 +28,7 @@ use self::{
     kept::Kept,
     result::{FIGURES, RESULTS, Stored},
 };
-use crate::repo::{self, Repo};
+use crate::repo::Repo;
 
 /// Folder of the pages.
 pub(crate) const PAGES: &str = "docs/studies/";
@@ -37,9 +37,6 @@ const QUICK: f64 = 900.0;
 /// Factor by which a short form may exceed its time limit, that of an idle machine: CI runs
 /// other steps beside.
 const BESIDE: u64 = 3;
-
-/// Exit code when some studies were skipped, and all others passed.
-const IN_PART: u8 = 78;
 
 #[derive(Args)]
 pub(crate) struct StudiesArgs {
@@ -72,7 +69,7 @@ pub(crate) struct StudiesArgs {
 
 /// Runs the studies, and returns the exit code.
 pub(crate) fn run(args: &StudiesArgs) -> Result<u8> {
-    let root = repo::root();
+    let root = checkout::root();
     let catalog = Catalog::read(&fs::read_to_string(root.join(CATALOG)).context(CATALOG)?)?;
     if args.check || args.fill {
         return check_pages(&root, &catalog, args.fill).map(|agree| u8::from(!agree));
@@ -86,7 +83,7 @@ pub(crate) fn run(args: &StudiesArgs) -> Result<u8> {
     }
     let out = root.join("target/studies");
     fs::create_dir_all(&out)?;
-    let programs = Programs { evbd: evbd(args)?, lab: args.lab.clone(), out };
+    let programs = Programs { evbd: checkout::evbd(args.evbd.as_deref())?, lab: args.lab.clone(), out };
     let began = Instant::now();
     let mut rows = Vec::new();
     for study in chosen {
@@ -182,7 +179,7 @@ fn measure(programs: &Programs, study: &Study, quick: bool) -> Result<Outcome> {
 
 /// Stores what the repository keeps of a result, and the picture, in the documentation.
 fn store(programs: &Programs, study: &Study, kept: &Kept) -> Result<()> {
-    let root = repo::root();
+    let root = checkout::root();
     for folder in [RESULTS, FIGURES] {
         fs::create_dir_all(root.join(folder))?;
     }
@@ -212,17 +209,4 @@ fn check_pages(root: &Path, catalog: &Catalog, fill: bool) -> Result<bool> {
         }
     }
     Ok(agree)
-}
-
-/// Returns the path of the evbd to measure, which is built if no path was given.
-fn evbd(args: &StudiesArgs) -> Result<PathBuf> {
-    if let Some(path) = &args.evbd {
-        return path.canonicalize().with_context(|| path.display().to_string());
-    }
-    let root = repo::root();
-    let build = ["build", "--release", "-p", "evb-daemon", "-p", "evb-bench"];
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    ensure!(Command::new(cargo).args(build).current_dir(&root).status()?.success(), "evbd does not build");
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    Ok(target.join("release/evbd"))
 }

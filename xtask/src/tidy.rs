@@ -32,7 +32,7 @@ mod studies;
 use anyhow::Result;
 
 use self::violation::Violation;
-use crate::repo::{self, Repo};
+use crate::repo::Repo;
 
 /// Name and function of a check.
 type Check = (&'static str, fn(&Repo) -> Vec<Violation>);
@@ -66,7 +66,7 @@ const CHECKS: [Check; 23] = [
 /// Runs every check on this repository, and prints a table with the findings. Returns true if no
 /// check has a finding.
 pub(crate) fn run(bless: bool) -> Result<bool> {
-    let root = repo::root();
+    let root = checkout::root();
     if bless {
         clippy_files::write(&root)?;
     }

@@ -24,7 +24,6 @@ use self::{
     page::{Action, Step, parse},
     terminal::Terminal,
 };
-use crate::repo;
 
 /// Folder of the pages.
 const PAGES: &str = "docs/tutorial";
@@ -47,7 +46,7 @@ pub(crate) struct TutorialArgs {
 pub(crate) fn run(args: &TutorialArgs) -> Result<bool> {
     // A page may build this program again, and then its file is another one under the same path.
     let own = env::current_exe()?;
-    let folder = repo::root().join(PAGES);
+    let folder = checkout::root().join(PAGES);
     let mut all: Vec<String> = Vec::new();
     for entry in fs::read_dir(&folder)? {
         let path = entry?.path();
@@ -169,7 +168,7 @@ impl Reader {
     fn begin(steps: &[Step]) -> Result<Self> {
         let scratch = env::temp_dir().join(format!("evb-tutorial-{}", std::process::id()));
         fs::create_dir(&scratch)?;
-        std::os::unix::fs::symlink(repo::root(), scratch.join("evb"))?;
+        std::os::unix::fs::symlink(checkout::root(), scratch.join("evb"))?;
         let mut reader = Self {
             scratch,
             hosts: None,
@@ -214,7 +213,7 @@ impl Reader {
                     let path = folder.join(file);
                     let is_new = !path.exists();
                     ensure!(
-                        is_new || !path.starts_with(repo::root()),
+                        is_new || !path.starts_with(checkout::root()),
                         "{} exists: move it away",
                         path.display()
                     );
@@ -298,7 +297,7 @@ impl Reader {
             (Some(hosts), Some(host)) => hosts.shell(host),
             _ => Command::new("bash"),
         };
-        let mut path = repo::root().join("target/release").into_os_string();
+        let mut path = checkout::root().join("target/release").into_os_string();
         if let Some(hosts) = &self.hosts {
             path = hosts.programs().into_os_string();
         }
@@ -307,7 +306,7 @@ impl Reader {
         shell.env("PATH", path);
         // The pages promise no speed, so pip builds the Python package as the tests are built.
         shell.env("MATURIN_PEP517_ARGS", "--profile dev");
-        shell.env("CARGO_TARGET_DIR", repo::root().join("target"));
+        shell.env("CARGO_TARGET_DIR", checkout::root().join("target"));
         for (name, folder) in [("CARGO_HOME", ".cargo"), ("RUSTUP_HOME", ".rustup")] {
             let own = env::var_os(name).map(PathBuf::from);
             let default = || Path::new(&env::var_os("HOME").unwrap_or_default()).join(folder);

@@ -12,17 +12,17 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
+use lab_base::{
+    alone::{self, IP, UNSHARE},
+    disk::Disk,
+    needs::Need,
+    report::{Bound, Report},
+    setting::Setting,
+};
 
 use super::{
-    Setting,
-    alone::{self, IP, UNSHARE},
     daemon::Daemon,
-    needs::Need,
     prometheus::{ALERTMANAGER, AMTOOL, Alert, Alertmanager, PROMETHEUS, Prometheus, dist, judge},
-};
-use crate::lab::{
-    disk::Disk,
-    report::{Bound, Report},
 };
 
 pub(crate) const NEEDS: &[Need] = &[PROMETHEUS, ALERTMANAGER, AMTOOL, UNSHARE, IP];

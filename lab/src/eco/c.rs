@@ -15,11 +15,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use checkout::cargo;
 use clap::Args;
-
-use self::tools::{cargo, run as execute};
-use super::needs::Need;
-use crate::{lab::report::Report, repo};
+use lab_base::{commands::run as execute, needs::Need, report::Report};
 
 pub(crate) const NEEDS: &[Need] = &[
     Need { program: "gcc", package: "gcc" },
@@ -68,7 +66,7 @@ pub(super) fn run(out: &Path, args: &CArgs) -> Result<u8> {
     let _ = fs::remove_dir_all(&scratch);
     fs::create_dir_all(&scratch).with_context(|| scratch.display().to_string())?;
     let folders = Folders {
-        bindings: repo::root().join(BINDINGS),
+        bindings: checkout::root().join(BINDINGS),
         prefix: scratch.join("installed"),
         provoked: scratch.join("provoked"),
         scratch,

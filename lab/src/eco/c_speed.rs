@@ -5,21 +5,17 @@
 use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
+use checkout::cargo;
 use clap::Args;
+use lab_base::{
+    commands::run as execute,
+    needs::Need,
+    ratios::Ratios,
+    report::{Bound, Report},
+};
 use serde_json::json;
 
-use super::{
-    c::{
-        BINDINGS,
-        tools::{Compilation, cargo, run as execute},
-    },
-    cost::pairs::Ratios,
-    needs::Need,
-};
-use crate::{
-    lab::report::{Bound, Report},
-    repo,
-};
+use super::c::{BINDINGS, tools::Compilation};
 
 pub(crate) const NEEDS: &[Need] = &[Need { program: "g++", package: "g++" }];
 
@@ -56,14 +52,14 @@ pub(super) fn run(out: &Path, args: &SpeedArgs) -> Result<u8> {
     ensure!(args.rounds >= 2, "one pair says nothing of the scatter");
     let scratch = out.join("c-speed");
     fs::create_dir_all(&scratch).with_context(|| scratch.display().to_string())?;
-    let bindings = repo::root().join(BINDINGS);
+    let bindings = checkout::root().join(BINDINGS);
     let prefix = scratch.join("installed");
     execute(cargo().args(["xtask", "sdk", "--prefix"]).arg(&prefix))?;
     let manifest = bindings.join("Cargo.toml");
     let mut build = cargo();
     build.args(["build", "--quiet", "--locked", "--release", "--bin", "push_speed"]);
     execute(build.args(["--target-dir", "target", "--manifest-path"]).arg(manifest))?;
-    let rust = repo::root().join("target/release/push_speed");
+    let rust = checkout::root().join("target/release/push_speed");
     let compilation = Compilation {
         compiler: "g++",
         standard: "-std=c++17",

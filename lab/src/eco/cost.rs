@@ -4,21 +4,22 @@
 //! runs.
 
 mod clients;
-pub(super) mod pairs;
 
 use std::{fmt::Write as _, thread, time::Duration};
 
 use anyhow::{Result, ensure};
 use clap::Args;
+use lab_base::{
+    alone,
+    needs::Need,
+    ratios::Ratios,
+    report::{Bound, Report},
+    setting::Setting,
+};
 use serde_json::{Value, json};
 
-use self::{clients::Clients, pairs::Ratios};
-use super::{
-    Setting, alone,
-    daemon::{CONTROL, Daemon},
-    needs::Need,
-};
-use crate::lab::report::{Bound, Report};
+use self::clients::Clients;
+use super::daemon::{CONTROL, Daemon};
 
 pub(crate) const NEEDS: &[Need] = &[alone::UNSHARE, alone::SETPRIV, alone::IP];
 

@@ -12,9 +12,8 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use lab_base::guard::Guarded;
 use serde_json::Value;
-
-use crate::lab::guard::Guarded;
 
 /// Address at which evbd's run control listens; a fixed port is possible, because the test runs in
 /// its own network namespace.

@@ -11,8 +11,10 @@ mod judge;
 use std::time::Instant;
 
 use anyhow::{Result, bail};
+use checkout::SKIPPED;
 use clap::Args;
 use evb_core::rng::Rng;
+use lab_base::{needs::Need, setting::Setting};
 
 use self::{
     files::{Kinds, Maker},
@@ -20,8 +22,7 @@ use self::{
     pace::Pace,
     tools::Tools,
 };
-use super::{Setting, file_cpp::seed_of_now, needs::Need};
-use crate::SKIPPED;
+use super::file_cpp::seed_of_now;
 
 pub(crate) const NEEDS: &[Need] =
     &[Need { program: "g++", package: "g++" }, Need { program: "python3", package: "python3" }];

@@ -15,11 +15,11 @@ use std::{
 };
 
 use anyhow::{Result, bail};
+use checkout::SKIPPED;
 use clap::Args;
+use lab_base::{needs::Need, report::Report, setting::Setting};
 
 use self::{runs::Run, tools::Tools};
-use super::{Setting, needs::Need};
-use crate::{SKIPPED, lab::report::Report};
 
 pub(crate) const NEEDS: &[Need] =
     &[Need { program: "python3", package: "python3" }, Need { program: "h5dump", package: "hdf5-tools" }];

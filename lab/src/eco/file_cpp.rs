@@ -17,9 +17,9 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
+use lab_base::needs::Need;
 
 use self::program::Program;
-use super::needs::Need;
 
 pub(crate) const NEEDS: &[Need] =
     &[Need { program: "g++", package: "g++" }, Need { program: "clang++", package: "clang" }];

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-
-use super::{
-    Setting,
+use lab_base::{
     alone::{self, IP, SETPRIV, UNSHARE},
-    hosts::{HOSTNAME, MOUNT},
     needs::Need,
+    setting::Setting,
 };
+
+use super::hosts::{HOSTNAME, MOUNT};
 
 pub(crate) const NEEDS: &[Need] = &[SETPRIV, UNSHARE, IP, HOSTNAME, MOUNT];
 

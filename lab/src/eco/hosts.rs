@@ -10,9 +10,8 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use lab_base::needs::Need;
 use serde_json::Value;
-
-use super::needs::Need;
 
 pub(crate) const HOSTNAME: Need = Need { program: "hostname", package: "hostname" };
 pub(crate) const MOUNT: Need = Need { program: "mount", package: "mount" };

@@ -12,20 +12,18 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
+use lab_base::{
+    alone,
+    disk::Disk,
+    needs::Need,
+    report::{Bound, Report},
+    setting::Setting,
+};
 use serde_json::{Value, json};
 
 use super::{
-    Setting, alone,
     daemon::Daemon,
-    needs::Need,
     prometheus::{self, PROMETHEUS, PROMTOOL, Prometheus, judge},
-};
-use crate::{
-    lab::{
-        disk::Disk,
-        report::{Bound, Report},
-    },
-    repo,
 };
 
 pub(crate) const NEEDS: &[Need] = &[PROMETHEUS, PROMTOOL, alone::UNSHARE, alone::IP];
@@ -78,7 +76,7 @@ pub(super) fn run(setting: &Setting, args: &MetricsArgs) -> Result<u8> {
 /// Returns two configurations: the quickstart with run control, and the same with an event filter
 /// and without an end of the run.
 fn configs() -> Result<(String, String)> {
-    let quickstart = fs::read_to_string(repo::root().join("examples/quickstart.toml"))?;
+    let quickstart = fs::read_to_string(checkout::root().join("examples/quickstart.toml"))?;
     let first = format!("{quickstart}\n[control]\nlisten = \"{}\"\n", super::daemon::CONTROL);
     let mut second = first.clone();
     for (old, new) in [

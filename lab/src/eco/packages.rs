@@ -18,10 +18,9 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, ValueEnum};
+use lab_base::{alone, commands::run as execute, needs::Need, report::Report, setting::Setting};
 
 use self::release::Files;
-use super::{Setting, alone, c::tools::run as execute, needs::Need};
-use crate::lab::report::Report;
 
 pub(crate) const NEEDS: &[Need] = &[
     alone::UNSHARE,

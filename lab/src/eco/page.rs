@@ -18,11 +18,10 @@ mod course;
 
 use anyhow::Result;
 use clap::Args;
-
-use super::{
-    Setting,
+use lab_base::{
     alone::{IP, UNSHARE},
     needs::Need,
+    setting::Setting,
 };
 
 pub(crate) const NEEDS: &[Need] = &[

@@ -12,10 +12,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
+use lab_base::{guard::Guarded, needs::Need};
 use serde_json::Value;
 
-use super::{daemon::CONTROL, needs::Need};
-use crate::{lab::guard::Guarded, repo};
+use super::daemon::CONTROL;
 
 pub(crate) const PROMETHEUS: Need = Need { program: "prometheus", package: "prometheus" };
 pub(crate) const PROMTOOL: Need = Need { program: "promtool", package: "prometheus" };
@@ -32,7 +32,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Returns the path of a file or folder in `dist`, which contains the files that evb ships for its
 /// users.
 pub(crate) fn dist(below: &str) -> PathBuf {
-    repo::root().join("dist").join(below)
+    checkout::root().join("dist").join(below)
 }
 
 /// A running Prometheus server that scrapes evbd and evaluates evb's alert rules.

@@ -2,8 +2,6 @@
 //! of the package in fresh environments: with NumPy 2, with NumPy 1, and without NumPy. The tools
 //! come from PyPI; if it is out of reach, the test is skipped.
 
-pub(crate) mod venv;
-
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -11,11 +9,13 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
+use checkout::{SKIPPED, finish};
 use clap::Args;
-
-use self::venv::Venv;
-use super::{QUICK, Setting, needs::Need};
-use crate::{SKIPPED, repo};
+use lab_base::{
+    needs::Need,
+    setting::{QUICK, Setting},
+    venv::Venv,
+};
 
 pub(crate) const NEEDS: &[Need] = &[Need { program: "python3", package: "python3" }];
 
@@ -107,7 +107,7 @@ pub(super) fn installed(out: &Path, folder: &Path, quick: bool) -> Result<Result
 
 /// Returns the folder of the package.
 fn package() -> PathBuf {
-    repo::root().join("bindings/python")
+    checkout::root().join("bindings/python")
 }
 
 /// Builds the wheel, on request without optimization, and returns its path.
@@ -116,11 +116,11 @@ fn build(tools: &Venv, folder: &Path, quick: bool) -> Result<PathBuf> {
     let mut maturin = tools.command("maturin");
     maturin.args(["build", "--release", "--locked", "--zig", "--compatibility"]);
     maturin.arg(format!("manylinux_2_{GLIBC}")).arg("--out").arg(&wheels);
-    maturin.current_dir(package()).env("CARGO_TARGET_DIR", repo::root().join("target/python"));
+    maturin.current_dir(package()).env("CARGO_TARGET_DIR", checkout::root().join("target/python"));
     if quick {
-        maturin.envs(QUICK).env("CARGO_TARGET_DIR", repo::root().join("target/quick"));
+        maturin.envs(QUICK).env("CARGO_TARGET_DIR", checkout::root().join("target/quick"));
     }
-    succeed(&mut maturin)?;
+    finish(&mut maturin)?;
     let entry = fs::read_dir(&wheels)?.next().context("maturin has written no wheel")??;
     Ok(entry.path())
 }
@@ -132,7 +132,7 @@ fn audit(tools: &Venv, wheel: &Path) -> Result<()> {
     let glibc = glibc_of(&text).with_context(|| format!("auditwheel names no glibc: {text}"))?;
     println!("the wheel needs glibc 2.{glibc} or later");
     ensure!(glibc <= GLIBC, "the wheel must run with glibc 2.{GLIBC}: {text}");
-    succeed(tools.command("abi3audit").args(["--strict", "--report"]).arg(wheel))?;
+    finish(tools.command("abi3audit").args(["--strict", "--report"]).arg(wheel))?;
     println!("the wheel uses only the stable interface of Python 3.9");
     Ok(())
 }
@@ -148,13 +148,13 @@ fn glibc_of(text: &str) -> Option<u32> {
 /// Builds the program that lists event files with the Rust reader, if it is part of this
 /// repository.
 fn listing() -> Result<Option<PathBuf>> {
-    if !repo::root().join("crates/evb-file/examples/listing.rs").exists() {
+    if !checkout::root().join("crates/evb-file/examples/listing.rs").exists() {
         return Ok(None);
     }
     let mut cargo = Command::new("cargo");
-    cargo.args(["build", "-p", "evb-file", "--example", "listing"]).current_dir(repo::root());
-    succeed(cargo.env("CARGO_TARGET_DIR", repo::root().join("target")))?;
-    Ok(Some(repo::root().join("target/debug/examples/listing")))
+    cargo.args(["build", "-p", "evb-file", "--example", "listing"]).current_dir(checkout::root());
+    finish(cargo.env("CARGO_TARGET_DIR", checkout::root().join("target")))?;
+    Ok(Some(checkout::root().join("target/debug/examples/listing")))
 }
 
 /// Installs the wheel into a fresh environment, and runs the tests of the package there.
@@ -183,7 +183,7 @@ fn test(
     if let Some(listing) = listing {
         pytest.env("EVB_LISTING", listing);
     }
-    succeed(&mut pytest)
+    finish(&mut pytest)
 }
 
 /// Measures speeds and prints their ratios, which are no condition of success.
@@ -195,14 +195,8 @@ fn measure(wheel: &Path, folder: &Path, setting: &Setting, events: u64) -> Resul
     venv.install(wheel)?;
     let mut speed = venv.command("python");
     speed.arg(package().join("tests/speed.py")).arg(folder.join("files")).arg(events.to_string());
-    speed.arg(&setting.evbd).arg(repo::root().join("tools"));
-    succeed(&mut speed)
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    let status = command.status().with_context(|| format!("{command:?}"))?;
-    ensure!(status.success(), "{command:?}: {status}");
-    Ok(())
+    speed.arg(&setting.evbd).arg(checkout::root().join("tools"));
+    finish(&mut speed)
 }
 
 #[cfg(test)]

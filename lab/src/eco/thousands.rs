@@ -13,15 +13,15 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
+use lab_base::{
+    alone::{self, IP, SETPRIV, UNSHARE},
+    needs::Need,
+    report::{Bound, Report},
+    setting::Setting,
+};
 use serde_json::{Value, json};
 
 use self::system::{Size, System};
-use super::{
-    Setting,
-    alone::{self, IP, SETPRIV, UNSHARE},
-    needs::Need,
-};
-use crate::lab::report::{Bound, Report};
 
 pub(crate) const NEEDS: &[Need] = &[SETPRIV, UNSHARE, IP];
 

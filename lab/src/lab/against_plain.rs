@@ -5,15 +5,15 @@ use std::fs;
 
 use anyhow::{Context as _, Result};
 use evb_bench::figure::{Axis, Chart, Curve, Figure};
-
-use super::{
+use lab_base::{
     bench::Bench,
-    incast::{FRAGMENT, shape},
     network::Network,
     outcome::{Outcome, median},
     report::{Bound, Report},
     system::{Mode, System, Trigger},
 };
+
+use super::incast::{FRAGMENT, shape};
 
 const SOURCES: [u16; 4] = [4, 8, 16, 32];
 const MODES: [(Mode, &str); 2] = [(Mode::Credit, "evb with credit"), (Mode::None, "Linux's TCP alone")];

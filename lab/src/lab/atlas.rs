@@ -16,13 +16,8 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use serde_json::json;
-
-use self::tap::{Arrival, arrivals};
-pub(crate) use self::tap::{Tap, listen};
-use super::{
+use lab_base::{
     bench::Bench,
-    evb_bench,
     fleet::Fleet,
     guard::Guarded,
     network::{Network, Shape, address},
@@ -30,6 +25,10 @@ use super::{
     report::{Bound, Report},
     system::{GROUP, Mode, System, Trigger},
 };
+use serde_json::json;
+
+use self::tap::{Arrival, arrivals};
+pub(crate) use self::tap::{Tap, listen};
 
 const RATE: u64 = 1_000_000_000;
 const FRAGMENT: u64 = 1_000;
@@ -134,7 +133,7 @@ fn start_tap(network: &Network, host: &str, file: &Path) -> Result<Guarded> {
 
 /// Starts the pseudo-trigger on the supervisor's host.
 fn announce(bench: &Bench, network: &Network, args: &AtlasArgs, events: u64) -> Result<Guarded> {
-    let mut command = network.command("sup", &evb_bench(&bench.evbd)?);
+    let mut command = network.command("sup", &bench.evb_bench()?);
     command.args(["trigger", "--to", GROUP, "--interface", &address("sup")?, "--kind", &args.kind]);
     command.args(["--rate", &format!("{} Hz", args.hertz), "--count", &events.to_string()]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

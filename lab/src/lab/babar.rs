@@ -7,8 +7,7 @@ pub(super) mod third_level;
 mod windows;
 
 use anyhow::Result;
-
-use super::{
+use lab_base::{
     bench::Bench,
     network::{Network, Shape},
     report::{Bound, Report},

@@ -10,14 +10,13 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use serde_json::Value;
-
-use super::{
+use lab_base::{
     bench, disk,
     fleet::Fleet,
     network::Shape,
     report::{Bound, Report},
 };
+use serde_json::Value;
 
 /// The run summary of the supervisor, and the output of `evbd verify` for the event files of all
 /// builders.

@@ -8,18 +8,17 @@ use std::{io::read_to_string, process::Stdio, thread, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use serde_json::{Value, json};
-
-pub(crate) use self::burst::{count, send};
-use super::{
+use lab_base::{
     bench::Bench,
-    fill::iperf,
     guard::Guarded,
-    interrupt,
+    interrupt, iperf,
     network::{Network, Shape, address},
     outcome::median,
     report::{Bound, Report},
 };
+use serde_json::{Value, json};
+
+pub(crate) use self::burst::{count, send};
 
 /// Largest allowed relative error of a port's measured buffer.
 const TOLERANCE: f64 = 0.15;

@@ -11,20 +11,18 @@ use std::{fs, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
-
-use self::director::Director;
-use super::{
+use lab_base::{
     bench::Bench,
-    books::Books,
     disk::{self, Disk},
     fleet::Fleet,
     interrupt,
-    memory::Memory,
     network::{Network, Shape},
     report::{Bound, Report},
     system::{Mode, Storage, System, Transport, Trigger, port_capacity},
-    watch::Watch,
 };
+
+use self::director::Director;
+use super::{books::Books, memory::Memory, watch::Watch};
 
 /// A network with rates so low that two cores have time left for the disturbances.
 const SHAPE: Shape =

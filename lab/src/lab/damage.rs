@@ -4,15 +4,15 @@
 use std::{fs, process::Stdio, thread, time::Duration};
 
 use anyhow::{Context as _, Result};
-
-use super::{
+use lab_base::{
     bench::Bench,
     guard::Guarded,
-    incast::FRAGMENT,
     network::{Network, Shape, address},
     report::{Bound, Report},
     system::{Mode, System, Transport},
 };
+
+use super::incast::FRAGMENT;
 
 /// Share of the datagrams towards the builder that are damaged, in percent.
 const DAMAGED: f64 = 1.0;

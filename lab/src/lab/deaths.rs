@@ -4,18 +4,17 @@
 use std::{fs, time::Duration};
 
 use anyhow::{Result, bail};
-
-use super::{
+use lab_base::{
     bench::Bench,
-    books::Books,
     disk,
     fleet::Fleet,
     interrupt,
     network::{Network, Shape},
     report::{Bound, Report},
     system::{Mode, Storage, System, Transport},
-    watch::Flows,
 };
+
+use super::{books::Books, watch::Flows};
 
 const SHAPE: Shape =
     Shape { sources: 8, builders: 4, rate: 100_000_000, port_buffer: 128 * 1024, ..Shape::PLAIN };

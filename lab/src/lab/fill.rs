@@ -2,7 +2,6 @@
 //! hosts. A round is one run of each program, so that a ratio compares runs that are close in time;
 //! bounds are on the median over the rounds.
 
-pub(crate) mod iperf;
 mod zeromq;
 mod turn;
 mod table;
@@ -11,16 +10,16 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Args;
-
-use self::{
-    table::{Rounds, judge},
-    turn::{Program, Turns},
-};
-use super::{
+use lab_base::{
     bench::Bench,
     interrupt,
     network::{Network, Shape},
     report::Report,
+};
+
+use self::{
+    table::{Rounds, judge},
+    turn::{Program, Turns},
 };
 
 /// Bytes of a fragment if one source sends alone; `AMONG_OTHERS` is the size for several sources.

@@ -4,17 +4,17 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use serde_json::Value;
-
-use super::{
+use lab_base::{
     bench::Bench,
     fleet::Fleet,
-    incast,
     network::Network,
     outcome::Outcome,
     report::{Bound, Report},
     system::{Mode, System, port_capacity},
 };
+use serde_json::Value;
+
+use super::incast;
 
 const FRAGMENT: u64 = 64_000;
 const VICTIM: &str = "s8";

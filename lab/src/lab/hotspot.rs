@@ -8,18 +8,18 @@ mod shares;
 mod patterns;
 
 use anyhow::Result;
-use serde_json::Value;
-
-use self::shares::Share;
-use super::{
+use lab_base::{
     bench::Bench,
-    fill::iperf,
+    iperf,
     network::{Link, Network, Shape, Tree},
     outcome::{Outcome, furthest},
     report::{Bound, Report},
     system::{Mode, System, Transport, port_capacity},
-    twin,
 };
+use serde_json::Value;
+
+use self::shares::Share;
+use super::twin;
 
 const FRAGMENT: u64 = 16_000;
 const BUILDERS: u16 = 3;

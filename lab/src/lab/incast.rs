@@ -4,8 +4,7 @@
 
 use anyhow::Result;
 use clap::Args;
-
-use super::{
+use lab_base::{
     bench::Bench,
     network::{Network, Shape},
     outcome::{Outcome, median},

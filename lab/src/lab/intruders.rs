@@ -10,18 +10,18 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::Value;
-
-use super::{
+use lab_base::{
     bench::Bench,
     fleet::Fleet,
-    flood::{CONNECTS, DATAGRAMS},
     guard::Guarded,
     network::{Network, Shape, address},
     outcome::Outcome,
     report::{Bound, Report},
     system::{Mode, System, Transport, Trigger, port_capacity},
 };
+use serde_json::Value;
+
+use super::flood::{CONNECTS, DATAGRAMS};
 
 /// The network; the host of the last source, s5, belongs to the intruder.
 const SHAPE: Shape =

@@ -2,15 +2,17 @@
 //! turn, and while bits are flipped.
 
 use anyhow::Result;
-
-use super::{
+use lab_base::{
     bench::Bench,
-    damage,
-    incast::{self, FRAGMENT, SMALL},
     network::Network,
     outcome::Outcome,
     report::{Bound, Report},
     system::{Mode, Transport},
+};
+
+use super::{
+    damage,
+    incast::{self, FRAGMENT, SMALL},
 };
 
 /// Shares of the packets towards the builder that are lost, in percent, each tested in a run.

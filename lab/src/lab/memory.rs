@@ -6,12 +6,11 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{Value, json};
-
-use super::{
+use lab_base::{
     fleet::Fleet,
     report::{Bound, Report},
 };
+use serde_json::{Value, json};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Largest allowed growth of a process's memory from the first to the last quarter of a run: a

@@ -7,15 +7,17 @@ mod trunk;
 
 use anyhow::Result;
 use clap::Args;
-use serde_json::Value;
-
-use super::{
+use lab_base::{
     bench::Bench,
     network::{Network, Shape},
     outcome::Outcome,
-    provisioned::{Bucket, Provisioned},
     report::{Bound, Report},
     system::{Mode, System, Trigger},
+};
+use serde_json::Value;
+
+use super::{
+    provisioned::{Bucket, Provisioned},
     traffic::Traffic,
 };
 

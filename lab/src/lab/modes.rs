@@ -5,8 +5,7 @@ use std::fs;
 
 use anyhow::{Context as _, Result};
 use evb_bench::modes::{ModePoint, ModeTable};
-
-use super::{
+use lab_base::{
     bench::Bench,
     network::{Network, Shape},
     outcome::Outcome,

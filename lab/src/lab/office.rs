@@ -10,14 +10,13 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use serde_json::{Value, json};
-
-use super::{
+use lab_base::{
     guard::Guarded,
     network::{Network, address},
     outcome::quantile,
     reference::rate,
 };
+use serde_json::{Value, json};
 
 /// Number of streams of the bulk transfer.
 const STREAMS: &str = "8";

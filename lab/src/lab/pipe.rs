@@ -12,19 +12,18 @@
 mod tests;
 
 use anyhow::Result;
-use serde_json::json;
-
-use super::{
-    LabArgs,
+use lab_base::{
     bench::Bench,
-    fill::iperf,
-    interrupt,
+    interrupt, iperf,
+    line::Line,
     network::{Network, Shape, run as command},
     outcome::median,
     report::{Bound, Report},
     system::{Mode, System, Transport},
-    wan::line::Line,
 };
+use serde_json::json;
+
+use super::LabArgs;
 
 const RATE: u64 = 20_000_000;
 /// Buffer of the port behind the line, in bytes: an eighth of the 495 kB that the path carries in a

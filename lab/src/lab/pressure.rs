@@ -19,6 +19,15 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
+use lab_base::{
+    bench::Bench,
+    disk::{self, Disk},
+    fleet::Fleet,
+    interrupt,
+    network::{Network, Shape},
+    report::Report,
+    system::{Mode, Storage, System, Transport, Trigger, port_capacity},
+};
 use serde_json::{Value, json};
 
 use self::{
@@ -27,17 +36,7 @@ use self::{
     judge::Judge,
     stage::{HALF, Stage},
 };
-use super::{
-    bench::Bench,
-    books::Books,
-    disk::{self, Disk},
-    fleet::Fleet,
-    interrupt,
-    memory::Memory,
-    network::{Network, Shape},
-    report::Report,
-    system::{Mode, Storage, System, Transport, Trigger, port_capacity},
-};
+use super::{books::Books, memory::Memory};
 
 /// A network with rates so low that two cores carry it.
 const SHAPE: Shape =

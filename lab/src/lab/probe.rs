@@ -4,9 +4,7 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
-use serde_json::Value;
-
-use super::{
+use lab_base::{
     bench::Bench,
     guard::Guarded,
     interrupt,
@@ -14,6 +12,7 @@ use super::{
     outcome::median,
     report::{Bound, Report},
 };
+use serde_json::Value;
 
 /// Largest allowed relative error of a measured buffer.
 const TOLERANCE: f64 = 0.15;

@@ -5,8 +5,7 @@ use std::{fs, process::Command};
 
 use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
-
-use super::{bench::Bench, network::Network, system::System};
+use lab_base::{bench::Bench, network::Network, system::System};
 
 /// The mechanism by which `evbd provision` enforces the rate of a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

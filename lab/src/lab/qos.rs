@@ -11,15 +11,15 @@ mod unshaped;
 
 use anyhow::Result;
 use clap::Args;
-
-use self::{lanes::measure, means::Means, table::Row};
-use super::{
+use lab_base::{
     bench::Bench,
     network::{Network, Shape},
-    provisioned::{Bucket, Provisioned},
     report::{Bound, Report},
     system::{Mode, System},
 };
+
+use self::{lanes::measure, means::Means, table::Row};
+use super::provisioned::{Bucket, Provisioned};
 
 const FRAGMENT: u64 = 64_000;
 /// Amount of outstanding data of a lane, as its sending time in seconds, so that the lane does not

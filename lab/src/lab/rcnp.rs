@@ -8,14 +8,14 @@ mod cascade;
 
 use anyhow::Result;
 use clap::Args;
-
-use super::{
-    LabArgs,
+use lab_base::{
     bench::Bench,
     network::{Network, Shape},
     report::Report,
     system::{Mode, System},
 };
+
+use super::LabArgs;
 
 /// Sizes of events in bytes; each of four sources sends a quarter.
 const SIZES: [u64; 7] = [16, 64, 256, 1_000, 4_000, 16_000, 64_000];

@@ -2,14 +2,14 @@
 //! after all.
 
 use anyhow::Result;
-
-use super::{
+use lab_base::{
     bench::Bench,
-    incast::{self, FRAGMENT},
     network::Network,
     report::{Bound, Report},
     system::{Mode, Transport},
 };
+
+use super::incast::{self, FRAGMENT};
 
 /// Share of the packets that are lost, in percent: about forty losses a second, five on each lane,
 /// so few that losses do not overlap.

@@ -2,15 +2,14 @@
 //! drops, and that unshaped traffic does.
 
 use anyhow::Result;
-
-use super::{
-    babar,
+use lab_base::{
     bench::Bench,
-    incast,
     network::{Network, Shape},
     report::Report,
     system::{Transport, Trigger},
 };
+
+use super::{babar, incast};
 
 /// Longest duration of each run, in seconds.
 const SECONDS: f64 = 5.0;

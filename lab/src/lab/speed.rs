@@ -10,9 +10,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use serde_json::{Value, json};
-
-use super::{
+use lab_base::{
     bench::Bench,
     fleet::Fleet,
     guard::Guarded,
@@ -21,6 +19,7 @@ use super::{
     report::{Bound, Report},
     system::Transport,
 };
+use serde_json::{Value, json};
 
 /// UDP payload of a packet of 1500 bytes, in bytes.
 const DATAGRAM: &str = "1472";

@@ -10,9 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use serde_json::json;
-
-use super::{
+use lab_base::{
     bench::Bench,
     fleet::Fleet,
     guard::Guarded,
@@ -21,6 +19,7 @@ use super::{
     report::{Bound, Report},
     system::{Mode, System, Transport},
 };
+use serde_json::json;
 
 const FRAGMENT: u64 = 64_000;
 const SHORT: Duration = Duration::from_millis(5);

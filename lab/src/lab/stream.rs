@@ -11,11 +11,8 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::{Value, json};
-
-use super::{
+use lab_base::{
     bench::Bench,
-    evb_bench,
     guard::Guarded,
     network::{Network, Shape, address},
     outcome::median,
@@ -23,6 +20,7 @@ use super::{
     report::{Bound, Report},
     system::Transport,
 };
+use serde_json::{Value, json};
 
 /// Largest allowed difference of the two rates, as a part of the rate of `iperf3`.
 const TOLERANCE: f64 = 0.05;
@@ -148,7 +146,7 @@ fn stream(bench: &Bench, network: &Network, transport: Transport) -> Result<f64>
 /// JSON output.
 fn measured(bench: &Bench, network: &Network, transport: Transport, options: &[&str]) -> Result<Value> {
     let at = format!("{}:7300", address(RECEIVER)?);
-    let program = evb_bench(&bench.evbd)?;
+    let program = bench.evb_bench()?;
     let mut receiver = network.command(RECEIVER, &program);
     let receiver = receiver.args(["stream", "--listen", &at]).stdout(Stdio::piped()).spawn();
     let mut receiver = Guarded(receiver.context("starting evb-bench")?);

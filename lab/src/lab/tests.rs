@@ -24,7 +24,7 @@ fn faults_come_over_the_transport_that_is_named() {
 /// The commands of the studies in `docs/studies` that are not marked as planned.
 #[test]
 fn the_commands_of_the_studies_are_accepted() {
-    let list = fs::read_to_string(repo::root().join("docs/studies/studies.toml")).unwrap();
+    let list = fs::read_to_string(checkout::root().join("docs/studies/studies.toml")).unwrap();
     let studies = list.split("[[study]]\n").filter(|study| !study.contains("\nplanned "));
     let words = studies.flat_map(str::lines).filter_map(|line| line.split('"').nth(1));
     let lines: Vec<&str> = words.filter_map(|line| line.strip_prefix("cargo xtask ")).collect();

@@ -12,20 +12,15 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use clap::Subcommand;
+use lab_base::{
+    guard::Guarded,
+    network::{Network, address},
+    outcome::quantile,
+};
 use serde_json::{Value, json};
 use socket2::SockRef;
 
-use super::{
-    atlas,
-    babar::third_level,
-    calibrate,
-    flood::flood,
-    guard::Guarded,
-    network::{Network, address},
-    office::connect_often,
-    outcome::quantile,
-    relay::relay,
-};
+use super::{atlas, babar::third_level, calibrate, flood::flood, office::connect_often, relay::relay};
 
 /// DSCP code point of bulk traffic, CS1; `CONTROL` is that of control traffic, CS6 (RFC 4594).
 const BULK: u32 = 8 << 2;

@@ -6,17 +6,17 @@ use std::path::Path;
 
 use anyhow::Result;
 use clap::Args;
-use serde_json::Value;
-
-use super::{
+use lab_base::{
     bench::{Bench, since},
-    fill::iperf,
+    iperf,
     network::{Link, Network, Shape, Tree},
     outcome::{Outcome, median},
     report::{Bound, Report},
     system::{Mode, System, Transport, network_capacity},
-    twin,
 };
+use serde_json::Value;
+
+use super::twin;
 
 const FRAGMENT: u64 = 16_000;
 /// Buffer of a trunk.

@@ -9,8 +9,7 @@ use evb_core::{
     units::{Bytes, Rate},
 };
 use evb_sim::{Flow, NetworkModel, RawFlows, Scenario, Service, SimReport, Trunk};
-
-use super::network::{self, Shape};
+use lab_base::network::{self, Shape};
 
 /// Bytes by which a frame on an Ethernet line is longer than the L2 frame that the lab counts:
 /// preamble, checksum and gap.

@@ -3,25 +3,22 @@
 //! check every byte. The kernel's queueing discipline netem impairs the line. The host's kernel may
 //! lack netem, so the whole scenario runs under User-Mode Linux.
 
-pub(super) mod line;
 mod table;
 #[cfg(test)]
 mod tests;
 
 use anyhow::Result;
-
-use self::{
-    line::{Line, LineCount},
-    table::{Row, Table},
-};
-use super::{
-    LabArgs,
+use lab_base::{
     bench::Bench,
     interrupt,
+    line::{Line, LineCount},
     network::{Network, Shape},
     report::{Bound, Report},
     system::{Mode, System, Transport},
 };
+
+use self::table::{Row, Table};
+use super::LabArgs;
 
 const RATE: u64 = 20_000_000;
 const SOURCES: u16 = 4;

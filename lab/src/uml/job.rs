@@ -9,8 +9,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use checkout::IN_PART;
 
-use super::{IN_PART, packages::Kernel};
+use super::packages::Kernel;
 
 /// Environment variables that the command inherits from its caller: full names, or prefixes that
 /// end in an underscore.

@@ -9,8 +9,6 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::repo;
-
 /// Debian packages of the kernel with its modules, and of the shell tools that run in it.
 const PACKAGES: [&str; 2] = ["user-mode-linux", "busybox-static"];
 
@@ -117,7 +115,7 @@ fn folder() -> PathBuf {
     let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
     own.filter(|path| path.is_absolute())
         .or_else(home)
-        .unwrap_or_else(|| repo::root().join("target"))
+        .unwrap_or_else(|| checkout::root().join("target"))
         .join("evb-uml")
 }
 

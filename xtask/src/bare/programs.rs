@@ -2,13 +2,13 @@
 
 use std::{
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Stdio,
 };
 
 use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::{repo, tidy::purity::PURE};
+use crate::tidy::purity::PURE;
 
 /// A program that contains tests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,10 +32,10 @@ impl TestProgram {
 
 /// Returns the programs that `cargo test --workspace` runs, and builds those that are missing.
 pub(crate) fn built() -> Result<Vec<TestProgram>> {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut cargo = checkout::cargo();
     let output = cargo
         .args(["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"])
-        .current_dir(repo::root())
+        .current_dir(checkout::root())
         .stderr(Stdio::inherit())
         .output()
         .context("cargo does not start")?;
@@ -50,7 +50,7 @@ fn program(message: &str) -> Option<TestProgram> {
     let message: serde_json::Value = serde_json::from_str(message).ok()?;
     let path = message["executable"].as_str().filter(|_| message["profile"]["test"] == true)?;
     let folder = Path::new(message["manifest_path"].as_str()?).parent()?;
-    let package = folder.strip_prefix(repo::root()).ok()?.file_name();
+    let package = folder.strip_prefix(checkout::root()).ok()?.file_name();
     let package = package.map_or_else(|| "evb".into(), |name| name.to_string_lossy());
     let target = message["target"]["name"].as_str()?;
     let name = format!("{package}/{target}");

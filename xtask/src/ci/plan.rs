@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use toml::Table;
 
 use super::step::Step;
-use crate::{api, fuzz, instructions, repo};
+use crate::{api, fuzz, instructions};
 
 /// The command in the README that runs the tests.
 const README_TEST: &str = "cargo test --workspace";
@@ -37,7 +37,7 @@ const FUZZ_SECONDS: u64 = 3;
 /// Steps that need third-party programs are skipped if these are missing, unless `required` is
 /// true. `lab` is the path of the program `lab`, if it is already built.
 pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
-    let root = repo::root();
+    let root = checkout::root();
     let mut steps = vec![
         Step::new("README names the test", 10, &in_readme(README_TEST)).quick(),
         Step::new("README names the run", 10, &in_readme(README_RUN)).quick(),
@@ -119,9 +119,9 @@ fn in_readme(command: &str) -> String {
 fn msrv(root: &Path) -> Result<Step> {
     let manifest: Table = fs::read_to_string(root.join("Cargo.toml"))?.parse()?;
     let promised = manifest["workspace"]["package"]["rust-version"].as_str().context("no rust-version")?;
-    let installed = repo::said("rustup", &["toolchain", "list"]).unwrap_or_default();
+    let installed = checkout::said("rustup", &["toolchain", "list"]).unwrap_or_default();
     let toolchain = toolchain(promised, &installed);
-    let current = repo::said("rustc", &["--version"]).unwrap_or_default();
+    let current = checkout::said("rustc", &["--version"]).unwrap_or_default();
     let (name, cargo) = match toolchain {
         Some(toolchain) => (format!("MSRV {promised}"), format!("cargo +{toolchain}")),
         None => (format!("MSRV {promised} (not installed: current)"), "cargo".to_owned()),
@@ -299,8 +299,9 @@ fn fuzz(root: &Path) -> Step {
 /// Returns a step that tests `benches/peers`; skipped without a C++ compiler. The comparison of evb
 /// with these programs is a command of its own, because its rates mean nothing here.
 fn peers(root: &Path) -> Step {
-    let compiler =
-        repo::said("c++", &["--version"]).is_none().then(|| "there is no C++ compiler for ZeroMQ".to_owned());
+    let compiler = checkout::said("c++", &["--version"])
+        .is_none()
+        .then(|| "there is no C++ compiler for ZeroMQ".to_owned());
     let skip = absent(root, PEERS).or(compiler);
     let line = format!("cargo test --target-dir target --manifest-path {PEERS}");
     Step::new("peers tests", 900, &line).unless(skip)
@@ -308,7 +309,7 @@ fn peers(root: &Path) -> Step {
 
 /// Returns the reason to skip a step that needs that command of cargo, if it is not installed.
 fn lacks(command: &str) -> Option<String> {
-    let is_there = repo::said("cargo", &[command, "--version"]).is_some();
+    let is_there = checkout::said("cargo", &[command, "--version"]).is_some();
     (!is_there).then(|| format!("there is no cargo-{command}: cargo install --locked cargo-{command}"))
 }
 

@@ -9,14 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::repo;
-
-/// Exit code of a program that cannot run on this machine; automake's test suites use the same
-/// code.
-pub(crate) const SKIPPED: u8 = 77;
-
-/// Exit code of a program that passed, but could not judge all its checks on this machine.
-const IN_PART: u8 = 78;
+use checkout::{IN_PART, SKIPPED};
 
 /// Result of a step.
 #[derive(Debug, PartialEq)]
@@ -233,7 +226,7 @@ impl Step {
             .args(["timeout", "--kill-after=20", &seconds.to_string()])
             .arg(&self.program)
             .args(&self.arguments);
-        command.envs(self.environment.iter().copied()).current_dir(repo::root());
+        command.envs(self.environment.iter().copied()).current_dir(checkout::root());
         if let Some(output) = output {
             let errors = output.try_clone().map_err(|error| format!("no pipe: {error}"))?;
             command.stdout(output).stderr(errors);

@@ -52,7 +52,7 @@ fn a_finding_says_why_on_which_input_and_how_to_try_it_again() {
 
 #[test]
 fn every_target_is_built_and_has_its_part_of_the_library() {
-    let root = repo::root();
+    let root = checkout::root();
     let manifest = fs::read_to_string(root.join("fuzz/Cargo.toml")).unwrap();
     let targets = targets(&root);
     assert!(!targets.is_empty());

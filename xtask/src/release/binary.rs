@@ -9,7 +9,6 @@ use std::{
 use anyhow::{Context as _, Result};
 
 use super::{Release, finish};
-use crate::repo;
 
 /// Minor version of the oldest glibc 2 that runs the programs of a release: that of RHEL 8 and its
 /// rebuilds.
@@ -77,7 +76,7 @@ impl Binary {
 
 /// Builds a package with Zig as its linker, and returns the folder of the built files.
 pub(super) fn build(release: &Release, libc: Libc, manifest: &Path, what: &[&str]) -> Result<PathBuf> {
-    let installed = repo::said("rustup", &["target", "list", "--installed"]);
+    let installed = checkout::said("rustup", &["target", "list", "--installed"]);
     if installed.is_some_and(|targets| !targets.contains(&libc.target())) {
         finish(Command::new("rustup").args(["target", "add", &libc.target()]))?;
     }

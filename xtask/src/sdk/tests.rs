@@ -4,7 +4,7 @@ use super::*;
 fn the_installed_packages_have_the_version_and_no_path_of_this_machine() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let lib = folder.path().join("lib");
-    packages(&repo::root().join(BINDINGS).join("cmake"), &lib, "0.7.2")?;
+    packages(&checkout::root().join(BINDINGS).join("cmake"), &lib, "0.7.2")?;
     let mut texts = Vec::new();
     for name in ["cmake/evb/evbConfig.cmake", "cmake/evb/evbConfigVersion.cmake", "pkgconfig/evb.pc"] {
         texts.push(fs::read_to_string(lib.join(name)).with_context(|| name.to_owned())?);

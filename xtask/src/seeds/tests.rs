@@ -4,7 +4,7 @@ use super::*;
 #[test]
 fn every_patch_still_applies() {
     let Some(()) = evb_needs::granted(evb_needs::programs(&["git"])) else { return };
-    let root = repo::root();
+    let root = checkout::root();
     let fixes = fixes(&root).unwrap();
     assert!(fixes.len() >= 12, "{fixes:?}");
     for fix in fixes {

@@ -7,17 +7,14 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use checkout::{IN_PART, SKIPPED};
 use serde_json::{Value, json};
 
 use super::catalog::Study;
-use crate::{lab, repo};
+use crate::lab;
 
-/// Exit code of a program that cannot run on this machine, as in CI's steps.
-const SKIPPED: i32 = 77;
-/// Exit code of a program that passed, but could not judge all its checks on this machine.
-const IN_PART: i32 = 78;
 /// Exit code of a program of which a bound does not hold.
-const FAILED: i32 = 1;
+const FAILED: u8 = 1;
 
 /// The programs that studies run, and the folder for their results.
 pub(super) struct Programs {
@@ -103,14 +100,14 @@ impl Programs {
 
     fn timed(&self, seconds: u64, program: &Path) -> Command {
         let mut command = Command::new("timeout");
-        command.args(["--kill-after=20", &seconds.to_string()]).arg(program).current_dir(repo::root());
+        command.args(["--kill-after=20", &seconds.to_string()]).arg(program).current_dir(checkout::root());
         command
     }
 }
 
 fn ended(mut command: Command, result: impl FnOnce() -> Result<Value>) -> Result<Ended> {
     let status = command.status().with_context(|| format!("{command:?} does not start"))?;
-    match status.code() {
+    match status.code().and_then(|code| u8::try_from(code).ok()) {
         Some(0 | IN_PART) => Ok(Ended::Measured { result: result()?, holds: true }),
         Some(FAILED) => Ok(Ended::Measured { result: result()?, holds: false }),
         Some(SKIPPED) => Ok(Ended::Skipped),

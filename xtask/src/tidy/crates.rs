@@ -4,6 +4,9 @@ use toml::Table;
 
 use crate::repo::Repo;
 
+/// Folders of the packages with which this repository checks itself.
+const OF_THE_CHECKS: [&str; 4] = ["lab", "lab/base", "xtask", "xtask/checkout"];
+
 /// A crate of the workspace.
 pub(crate) struct Krate<'a> {
     pub(crate) name: String,
@@ -31,9 +34,9 @@ pub(crate) fn crates(repo: &Repo) -> Vec<Krate<'_>> {
     let manifests = repo.files().iter().filter(|file| {
         let path = file.path.as_str();
         path == "Cargo.toml"
-            || path == "lab/Cargo.toml"
-            || path == "xtask/Cargo.toml"
-            || (path.starts_with("crates/") && path.ends_with("/Cargo.toml"))
+            || path
+                .strip_suffix("/Cargo.toml")
+                .is_some_and(|folder| folder.starts_with("crates/") || OF_THE_CHECKS.contains(&folder))
     });
     manifests
         .filter_map(|file| {

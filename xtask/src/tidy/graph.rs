@@ -8,7 +8,7 @@ use crate::repo::Repo;
 
 /// Names of the crates of this workspace, each with all evb crates that it may depend on. A crate
 /// that is not listed must not exist.
-const ALLOWED: [(&str, &[&str]); 13] = [
+const ALLOWED: [(&str, &[&str]); 15] = [
     ("evb-core", &[]),
     ("evb-shaper", &["evb-core"]),
     ("evb-net", &["evb-core"]),
@@ -23,12 +23,16 @@ const ALLOWED: [(&str, &[&str]); 13] = [
         &["evb", "evb-config", "evb-host", "evb-daemon", "evb-core", "evb-shaper", "evb-net", "evb-sim"],
     ),
     ("evb-daemon", &["evb", "evb-config", "evb-host", "evb-core", "evb-shaper", "evb-net", "evb-file"]),
+    // What the programs that check this repository share; xtask is not to wait for evb's crates.
+    ("checkout", &[]),
+    ("xtask", &["checkout"]),
+    // The base takes the transports of lanes from evb-net.
+    ("lab-base", &["checkout", "evb-net"]),
     // The lab needs evb-bench for figures and tables, evb-sim to compare its networks with the
     // simulator's, and evb-net to send trains of datagrams for its calibration. It needs evb-file
     // and evb-core to write event files for readers in other languages, and evb for builders whose
     // filters take time.
-    ("lab", &["evb", "evb-bench", "evb-core", "evb-file", "evb-net", "evb-sim"]),
-    ("xtask", &[]),
+    ("lab", &["checkout", "lab-base", "evb", "evb-bench", "evb-core", "evb-file", "evb-net", "evb-sim"]),
     ("evb-needs", &[]),
 ];
 

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use super::violation::Violation;
-use crate::repo::{self, Repo};
+use crate::repo::Repo;
 
 /// Commit after which subjects must obey this rule; earlier commits are not checked.
 const SINCE: &str = "f1494c1";
@@ -20,7 +20,8 @@ const SUBJECTS: [&str; 22] = [
 
 pub(crate) fn check(_: &Repo) -> Vec<Violation> {
     let range = format!("{SINCE}..HEAD");
-    let log = Command::new("git").args(["log", "--format=%h %s", &range]).current_dir(repo::root()).output();
+    let log =
+        Command::new("git").args(["log", "--format=%h %s", &range]).current_dir(checkout::root()).output();
     // If git cannot run, there are no commits to check.
     let Ok(log) = log else { return Vec::new() };
     let text = String::from_utf8_lossy(&log.stdout).into_owned();

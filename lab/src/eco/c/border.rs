@@ -4,13 +4,9 @@
 use std::{collections::BTreeSet, process::Command};
 
 use anyhow::{Result, ensure};
+use lab_base::{commands::run, report::Report};
 
-use super::{
-    Folders,
-    compilers::exported,
-    tools::{Compilation, run},
-};
-use crate::lab::report::Report;
+use super::{Folders, compilers::exported, tools::Compilation};
 
 /// Test programs in `bindings/c/tests/c`, with their compilers and standards.
 const PROGRAMS: [(&str, &str, &str); 3] = [

@@ -6,12 +6,9 @@ use std::{
 };
 
 use anyhow::Result;
+use lab_base::{commands::run, report::Report};
 
-use super::{
-    Folders,
-    tools::{Compilation, run},
-};
-use crate::{lab::report::Report, repo};
+use super::{Folders, tools::Compilation};
 
 /// Toolchain of the instrumented library, which is used if it is installed.
 const NIGHTLY: &str = "nightly";
@@ -176,9 +173,9 @@ fn instrumented(folders: &Folders) -> Result<Option<PathBuf>> {
     if !is_there.is_ok_and(|output| output.status.success()) {
         return Ok(None);
     }
-    let target = repo::root().join("target/sanitized");
+    let target = checkout::root().join("target/sanitized");
     let mut build = Command::new("cargo");
-    build.current_dir(repo::root()).args([&toolchain, "build", "--quiet", "--locked", "--lib"]);
+    build.current_dir(checkout::root()).args([&toolchain, "build", "--quiet", "--locked", "--lib"]);
     build.args(["--target", TARGET, "--target-dir"]).arg(&target);
     build.arg("--manifest-path").arg(folders.bindings.join("Cargo.toml"));
     // The toolchain that runs this program must not be used for parts of the build.

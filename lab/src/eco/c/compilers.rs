@@ -4,12 +4,9 @@
 use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context as _, Result};
+use lab_base::{commands::run, report::Report};
 
-use super::{
-    Folders,
-    tools::{Compilation, run},
-};
-use crate::lab::report::Report;
+use super::{Folders, tools::Compilation};
 
 const C: [(&str, &str); 2] = [("gcc", "-std=c11"), ("clang", "-std=c11")];
 const CPP: [(&str, &str); 4] =

@@ -4,9 +4,9 @@
 use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
+use lab_base::{commands::run, report::Report};
 
-use super::{Folders, tools::run};
-use crate::lab::report::Report;
+use super::Folders;
 
 pub(super) fn check(folders: &Folders, events: u64, report: &mut Report) -> Result<()> {
     let moved = folders.scratch.join("moved to here");

@@ -1,44 +1,12 @@
-//! Programs that the test starts: cargo, compilers, and what they build.
+//! Compilers.
 
 use std::{
     path::{Path, PathBuf},
     process::Command,
 };
 
-use anyhow::{Context as _, Result, ensure};
-
-use crate::repo;
-
-/// Time limit of a program, in seconds.
-const LIMIT: &str = "600";
-
-/// Returns a command that runs cargo in the repository.
-pub(crate) fn cargo() -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(repo::root());
-    cargo
-}
-
-/// Runs a command to its end, and returns its output. The error of a command that fails, or that
-/// takes longer than [`LIMIT`], has the whole output.
-pub(crate) fn run(command: &mut Command) -> Result<String> {
-    let mut limited = Command::new("timeout");
-    limited.args(["--kill-after=5", LIMIT]).arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => limited.env(name, value),
-            None => limited.env_remove(name),
-        };
-    }
-    if let Some(folder) = command.get_current_dir() {
-        limited.current_dir(folder);
-    }
-    let output = limited.output().with_context(|| format!("{command:?} does not start"))?;
-    let (said, complained) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    ensure!(output.status.success(), "{command:?}: {}\n{said}{complained}", output.status);
-    Ok(said.into_owned())
-}
+use anyhow::Result;
+use lab_base::commands::run;
 
 /// Compilation of one program with all warnings as errors.
 pub(crate) struct Compilation<'a> {

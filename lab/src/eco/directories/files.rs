@@ -27,12 +27,9 @@ use evb_file::{
 };
 
 use super::crafted::{self, CRAFTED, Run, header_length};
-use crate::{
-    eco::file_cpp::{
-        files::generators::{HARMS, harm},
-        golden,
-    },
-    repo,
+use crate::eco::file_cpp::{
+    files::generators::{HARMS, harm},
+    golden,
 };
 
 /// Kinds of files that are not good, and not damaged at random, and of what is no file.
@@ -343,7 +340,7 @@ pub(super) fn size(folder: &Path) -> Result<u64> {
 
 /// Returns the folder of the programs beside this file.
 pub(super) fn programs() -> PathBuf {
-    repo::root().join("lab/src/eco/directories")
+    checkout::root().join("lab/src/eco/directories")
 }
 
 /// Returns true if no program can read a file of this kind, and false if all programs can; `None`

@@ -11,13 +11,11 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use evb_core::event::Event;
 use evb_file::{EventFile, files_at};
+use lab_base::setting::Setting;
 use serde_json::Value;
 
 use super::files::programs;
-use crate::{
-    eco::{Setting, export::tools::built, file_cpp::program::Program, python},
-    repo,
-};
+use crate::eco::{export::tools::built, file_cpp::program::Program, python};
 
 /// A program that reads event files, in one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -156,10 +154,10 @@ impl Tools {
             Tool::Package | Tool::Script => {
                 line.arg(&self.python).arg("-B").arg(programs().join("events.py"));
                 line.arg(if tool == Tool::Package { "evb" } else { "evb_read" }).arg(folder);
-                line.env("PYTHONPATH", repo::root().join("tools"));
+                line.env("PYTHONPATH", checkout::root().join("tools"));
             }
             Tool::ScriptVerify => {
-                line.arg(&self.python).arg("-B").arg(repo::root().join("tools/evb_read.py")).arg(folder);
+                line.arg(&self.python).arg("-B").arg(checkout::root().join("tools/evb_read.py")).arg(folder);
             }
             Tool::Cpp => {
                 line.arg(self.cpp.path());

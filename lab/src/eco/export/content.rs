@@ -3,15 +3,15 @@
 use std::{path::Path, process::Command};
 
 use anyhow::Result;
+use lab_base::{
+    commands::run as execute,
+    report::{Bound, Report},
+};
 
 use super::{
     Exports,
     runs::Run,
     tools::{MEMORY, Tools},
-};
-use crate::{
-    eco::c::tools::run as execute,
-    lab::report::{Bound, Report},
 };
 
 /// The size beyond which offsets of 32 bits do not reach, in bytes.

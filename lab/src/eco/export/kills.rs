@@ -8,12 +8,12 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use evb_core::rng::Rng;
-
-use super::{Exports, runs::Run, tools::Tools};
-use crate::lab::{
+use lab_base::{
     guard::Guarded,
     report::{Bound, Report},
 };
+
+use super::{Exports, runs::Run, tools::Tools};
 
 /// Kills exports, and compares what they leave with whole exports.
 pub(super) fn check(

@@ -3,13 +3,13 @@
 use std::{path::Path, process::Command};
 
 use anyhow::{Context as _, Result};
+use lab_base::{
+    commands::run as execute,
+    report::{Bound, Report},
+};
 use serde_json::json;
 
 use super::{Exports, runs::Run, tools::Tools};
-use crate::{
-    eco::c::tools::run as execute,
-    lab::report::{Bound, Report},
-};
 
 /// Least allowed ratio of the speeds of an export and of `evbd verify`, if both read the files from
 /// the disk. An export also writes as many bytes to the disk, so it cannot keep up with a `verify`

@@ -3,20 +3,19 @@
 use std::{fs, os::unix::fs::symlink};
 
 use anyhow::{Context as _, Result, ensure};
+use lab_base::{
+    commands::run as execute,
+    report::{Bound, Report},
+};
 
 use super::{Exports, tools::Tools};
-use crate::{
-    eco::c::tools::run as execute,
-    lab::report::{Bound, Report},
-    repo,
-};
 
 const PAGE: &str = "docs/how-to/export.md";
 
 /// Runs all Python programs of the page on an export, and reads the ROOT file that one of them
 /// writes.
 pub(super) fn check(tools: &Tools, exports: &Exports, report: &mut Report) -> Result<()> {
-    let page = fs::read_to_string(repo::root().join(PAGE)).context(PAGE)?;
+    let page = fs::read_to_string(checkout::root().join(PAGE)).context(PAGE)?;
     let programs: Vec<&str> =
         page.split("```python\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0)).collect();
     ensure!(programs.len() >= 3, "{PAGE} has {} Python programs", programs.len());

@@ -16,9 +16,9 @@ use evb_core::{
     units::Bytes,
 };
 use evb_file::{EventFileWriter, FileIdentity, FsyncPolicy, Merge, Selection, WriterOptions};
+use lab_base::commands::run as execute;
 
 use super::tools::Tools;
-use crate::{eco::c::tools::run as execute, repo};
 
 /// Size of a fragment of the large runs, in bytes.
 const FRAGMENT: u64 = 16_000;
@@ -47,7 +47,7 @@ pub(super) struct Listing {
 impl Run {
     /// Replays KM3NeT timeslices into events.
     pub(super) fn km3net(tools: &Tools, folder: &Path, events: u64) -> Result<Self> {
-        let input = repo::root().join("examples/data/km3net_l1_timeslices.dat");
+        let input = checkout::root().join("examples/data/km3net_l1_timeslices.dat");
         let input = format!(
             "{{ kind = \"replay\", path = \"{}\", format = \"km3net\", module = \"{{id-1}}\" }}",
             input.display()

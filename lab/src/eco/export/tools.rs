@@ -7,16 +7,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use checkout::cargo;
+use lab_base::{commands::run, setting::Setting, venv::Venv};
 use serde_json::Value;
-
-use crate::{
-    eco::{
-        Setting,
-        c::tools::{cargo, run},
-        python::venv::Venv,
-    },
-    repo,
-};
 
 /// The packages that read exports, and one that computes CRC-64/NVME as evb does, independently.
 const PACKAGES: [&str; 6] = ["numpy", "h5py", "pyarrow", "awkward", "uproot", "awscrt"];
@@ -32,7 +25,8 @@ pub(super) struct Tools {
 
 /// Builds `evb-export`, and returns its path.
 pub(in crate::eco) fn built(quick: bool) -> Result<PathBuf> {
-    let (manifest, target) = (repo::root().join("exports/Cargo.toml"), repo::root().join("target/exports"));
+    let (manifest, target) =
+        (checkout::root().join("exports/Cargo.toml"), checkout::root().join("target/exports"));
     let mut build = cargo();
     build.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(manifest);
     build.arg("--target-dir").arg(&target).args((!quick).then_some("--release"));
@@ -67,7 +61,7 @@ impl Tools {
 
     /// Runs one of the Python programs beside this file, which prints JSON.
     pub(super) fn ask<A: AsRef<OsStr>>(&self, program: &str, arguments: &[A]) -> Result<Value> {
-        let path = repo::root().join("lab/src/eco/export").join(program);
+        let path = checkout::root().join("lab/src/eco/export").join(program);
         let said = run(self.program().arg(path).args(arguments))?;
         serde_json::from_str(&said).with_context(|| format!("{program} says {said}"))
     }

@@ -15,7 +15,6 @@ use super::{
     listing::{compare, of_rust},
     program::Program,
 };
-use crate::repo;
 
 /// The golden files of one version.
 struct Set {
@@ -30,7 +29,7 @@ const SECOND: Set =
 
 impl Set {
     fn folder(&self) -> PathBuf {
-        repo::root().join("bindings/c/tests/file").join(self.name)
+        checkout::root().join("bindings/c/tests/file").join(self.name)
     }
 
     fn listing(&self) -> Result<String> {

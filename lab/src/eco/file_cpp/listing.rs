@@ -4,15 +4,13 @@ use std::{fmt, path::Path, process::Command};
 
 use anyhow::{Result, bail, ensure};
 
-use crate::repo;
-
 /// Returns the Rust reader's listing of the given paths, which are relative to `folder` or
 /// absolute.
 pub(super) fn of_rust(folder: &Path, paths: &[&str]) -> Result<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(["run", "--quiet", "--package", "evb-file", "--example", "listing", "--manifest-path"]);
-    command.arg(repo::root().join("Cargo.toml")).arg("--").args(paths).current_dir(folder);
+    command.arg(checkout::root().join("Cargo.toml")).arg("--").args(paths).current_dir(folder);
     said(&mut command)
 }
 

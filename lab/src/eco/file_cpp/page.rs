@@ -5,13 +5,12 @@ use std::{fs, path::Path, process::Command};
 use anyhow::{Context as _, Result};
 
 use super::{golden, listing::said, program::compile};
-use crate::repo;
 
 const PAGE: &str = "docs/how-to/read-files-cpp.md";
 
 /// Compiles the first program of the page, and runs it on a golden file.
 pub(super) fn check(scratch: &Path) -> Result<()> {
-    let page = fs::read_to_string(repo::root().join(PAGE)).context(PAGE)?;
+    let page = fs::read_to_string(checkout::root().join(PAGE)).context(PAGE)?;
     let program = page
         .split_once("```cpp\n")
         .and_then(|(_, rest)| rest.split_once("```"))

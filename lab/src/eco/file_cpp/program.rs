@@ -10,7 +10,6 @@ use std::{
 use anyhow::{Context as _, Result};
 
 use super::listing::said;
-use crate::repo;
 
 /// The source of the program.
 const SOURCE: &str = "bindings/c/tests/file/listing.cpp";
@@ -53,7 +52,7 @@ impl Program {
         let (folder, way): (_, (_, _, &'static [&'static str])) =
             (out.join("file-cpp"), ("g++", "-std=c++17", &["-O2"]));
         let age = |path: &Path| fs::metadata(path).and_then(|file| file.modified()).ok();
-        let sources = [SOURCE, "bindings/c/include/evb_file.hpp"].map(|path| repo::root().join(path));
+        let sources = [SOURCE, "bindings/c/include/evb_file.hpp"].map(|path| checkout::root().join(path));
         let path = folder.join("listing-0");
         if age(&path) > sources.iter().filter_map(|source| age(source)).max() {
             return Ok(Self { path, compiler: way.0, flags: [&[way.1], way.2].concat() });
@@ -69,7 +68,7 @@ impl Program {
     ) -> Result<Self> {
         let flags = [&[standard], flags].concat();
         let path = folder.join(format!("listing-{number}"));
-        compile(compiler, &flags, &repo::root().join(SOURCE), &path)?;
+        compile(compiler, &flags, &checkout::root().join(SOURCE), &path)?;
         Ok(Self { path, compiler, flags })
     }
 
@@ -110,6 +109,6 @@ impl fmt::Display for Program {
 /// Compiles a program that includes `evb_file.hpp`.
 pub(super) fn compile(compiler: &str, flags: &[&str], source: &Path, into: &Path) -> Result<()> {
     let mut command = Command::new(compiler);
-    command.args(flags).args(STRICT).arg("-I").arg(repo::root().join("bindings/c/include"));
+    command.args(flags).args(STRICT).arg("-I").arg(checkout::root().join("bindings/c/include"));
     said(command.arg(source).arg("-o").arg(into)).map(drop)
 }

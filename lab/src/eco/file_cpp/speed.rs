@@ -13,7 +13,6 @@ use evb_core::{
 use evb_file::{EventFileWriter, FileIdentity, FsyncPolicy, WriterOptions};
 
 use super::program::compile;
-use crate::repo;
 
 /// Number of measurements, of which the median counts.
 const ROUNDS: usize = 9;
@@ -23,7 +22,7 @@ const SIZES: [usize; 3] = [1_000, 16_000, 1_000_000];
 /// Writes a file for each fragment size, and prints the rates of `dd` and of the C++ reader.
 pub(super) fn measure(folder: &Path, megabytes: u64) -> Result<()> {
     let program = folder.join("speed");
-    let source = repo::root().join("bindings/c/tests/file/speed.cpp");
+    let source = checkout::root().join("bindings/c/tests/file/speed.cpp");
     compile("g++", &["-std=c++17", "-O2"], &source, &program)?;
     println!(
         "{:>12} {:>10} {:>10} {:>10}   ratios of reader and dd",

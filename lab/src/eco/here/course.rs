@@ -8,15 +8,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use lab_base::{guard::Guarded, setting::Setting};
 use serde_json::Value;
 
-use crate::{
-    eco::{
-        Setting,
-        hosts::{Host, Hosts, closes, said, until, wait},
-    },
-    lab::guard::Guarded,
-};
+use crate::eco::hosts::{Host, Hosts, closes, said, until, wait};
 
 const HOSTS: u16 = 10;
 /// Longest time that a run of ten hosts may take, if they share two cores.

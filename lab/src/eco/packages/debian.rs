@@ -8,9 +8,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use lab_base::report::{Bound, Report};
 
 use super::{execute, release::Files, results};
-use crate::lab::report::{Bound, Report};
 
 const SCRIPT: &str = include_str!("debian.sh");
 const SUITE: &str = "bookworm";

@@ -4,10 +4,10 @@
 use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context as _, Result};
+use lab_base::report::{Bound, Report};
 use serde_json::{Value, json};
 
 use super::{execute, programs::has_notices, release::Files};
-use crate::lab::report::{Bound, Report};
 
 /// The largest allowed size of the image, packed or not, in bytes, if it is optimized.
 const LARGEST: f64 = 15e6;

@@ -3,9 +3,9 @@
 use std::{fs, path::Path, process::Command};
 
 use anyhow::Result;
+use lab_base::report::{Bound, Report};
 
 use super::{execute, release::Files, unpack};
-use crate::lab::report::{Bound, Report};
 
 /// Minor version of the oldest glibc 2 with which the programs must run.
 const GLIBC: f64 = 28.0;

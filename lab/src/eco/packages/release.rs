@@ -7,11 +7,8 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-
-use crate::{
-    eco::{QUICK, c::tools::cargo},
-    repo,
-};
+use checkout::cargo;
+use lab_base::setting::QUICK;
 
 /// Paths of the files that the checks use.
 pub(super) struct Files {
@@ -75,7 +72,7 @@ impl Files {
 fn release(folder: &Path, parts: &[&str], revision: u32, quick: bool) -> Result<()> {
     let mut xtask: Command = cargo();
     if quick {
-        xtask.envs(QUICK).env("CARGO_TARGET_DIR", repo::root().join("target/quick"));
+        xtask.envs(QUICK).env("CARGO_TARGET_DIR", checkout::root().join("target/quick"));
     }
     xtask.args(["xtask", "release", "--revision", &revision.to_string(), "--out"]).arg(folder);
     xtask.args(quick.then_some("--fast"));

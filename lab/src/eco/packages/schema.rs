@@ -3,13 +3,12 @@
 use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result, bail};
+use lab_base::{
+    report::{Bound, Report},
+    venv::Venv,
+};
 
 use super::{Setting, results};
-use crate::{
-    eco::python::venv::Venv,
-    lab::report::{Bound, Report},
-    repo,
-};
 
 const SCRIPT: &str = include_str!("schema.py");
 /// A validator, and a language server for editors.
@@ -27,7 +26,7 @@ pub(super) fn check(setting: &Setting, quick: bool, folder: &Path, report: &mut 
     fs::create_dir_all(&scratch)?;
     fs::write(&script, SCRIPT)?;
     let mut python = venv.command("python");
-    python.arg(&script).arg(repo::root()).arg(&setting.evbd).arg(place.join("bin/taplo")).arg(&scratch);
+    python.arg(&script).arg(checkout::root()).arg(&setting.evbd).arg(place.join("bin/taplo")).arg(&scratch);
     python.arg(if quick { QUICK } else { "1" });
     let output = python.output().context("python3")?;
     if !output.status.success() {

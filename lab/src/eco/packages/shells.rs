@@ -3,9 +3,9 @@
 use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context as _, Result};
+use lab_base::report::{Bound, Report};
 
 use super::{release::Files, results, unpack};
-use crate::lab::report::{Bound, Report};
 
 const SCRIPT: &str = include_str!("terminal.py");
 

@@ -8,13 +8,13 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use lab_base::{
+    ratios::Ratios,
+    report::{Bound, Report},
+};
 use serde_json::{Value, json};
 
 use super::{PackagesArgs, Setting, execute, release::Files, unpack};
-use crate::{
-    eco::cost::pairs::Ratios,
-    lab::report::{Bound, Report},
-};
 
 /// Sizes of a fragment: small fragments mean many events, which need the allocator; large ones load
 /// the copies of memory.

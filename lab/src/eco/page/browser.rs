@@ -11,10 +11,9 @@ use anyhow::{Context as _, Result, bail};
 use fantoccini::{Client, ClientBuilder, Locator, wd::WebDriverCompatibleCommand};
 use hyper::Method;
 use hyper_util::client::legacy::connect::HttpConnector;
+use lab_base::guard::Guarded;
 use serde_json::{Value, json};
 use url::Url;
-
-use crate::lab::guard::Guarded;
 
 const DRIVER: &str = "http://127.0.0.1:9515";
 const WITHIN: Duration = Duration::from_secs(20);

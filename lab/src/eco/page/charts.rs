@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use lab_base::report::{Bound, Report};
 use serde_json::{Value, json};
 
 use super::browser::Browser;
-use crate::lab::report::{Bound, Report};
 
 /// A script that makes up an hour of history.
 const HOUR: &str = include_str!("hour.js");

@@ -7,19 +7,17 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use lab_base::{
+    disk::Disk,
+    report::{Bound, Report},
+    setting::Setting,
+};
 use serde_json::Value;
 
 use super::{boards::Board, browser::Browser, charts, figures, house, pictures::Album};
 use crate::{
-    eco::{
-        Setting,
-        daemon::{CONTROL, Daemon},
-    },
-    lab::{
-        disk::Disk,
-        pressure::slow::SlowDisk,
-        report::{Bound, Report},
-    },
+    eco::daemon::{CONTROL, Daemon},
+    lab::pressure::slow::SlowDisk,
 };
 
 const CONFIG: &str = include_str!("evb.toml");

@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use lab_base::report::{Bound, Report};
 use serde_json::Value;
 
 use super::browser::Browser;
-use crate::{
-    eco::daemon::Daemon,
-    lab::report::{Bound, Report},
-};
+use crate::eco::daemon::Daemon;
 
 /// Largest allowed age of the figures that the page shows.
 const OLD: Duration = Duration::from_secs(2);

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use lab_base::report::{Bound, Report};
 use serde_json::Value;
 
 use super::browser::Browser;
-use crate::lab::report::{Bound, Report};
 
 /// A script that returns the lowest contrast of any text, the numbers of typefaces and text sizes,
 /// the parts that are cut off, and the smallest distance between two cells of a row.

@@ -3,9 +3,9 @@
 use std::{fs, path::PathBuf, process::Command, time::Duration};
 
 use anyhow::{Context as _, Result};
+use lab_base::report::Report;
 
 use super::{browser::Browser, house};
-use crate::lab::report::Report;
 
 /// Name, width, height, pixel ratio and theme of each emulated screen.
 const SCREENS: [(&str, u32, u32, f64, &str); 3] = [

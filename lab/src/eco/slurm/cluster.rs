@@ -9,11 +9,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use lab_base::guard::Guarded;
 
-use crate::{
-    eco::hosts::{Host, Hosts, said, until},
-    lab::guard::Guarded,
-};
+use crate::eco::hosts::{Host, Hosts, said, until};
 
 const NODES: u16 = 4;
 const CONTROLLER: &str = "ctl";

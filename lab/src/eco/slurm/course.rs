@@ -8,16 +8,11 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use lab_base::setting::Setting;
 use serde_json::Value;
 
 use super::cluster::Cluster;
-use crate::{
-    eco::{
-        Setting,
-        hosts::{closes, run as run_program, said, until},
-    },
-    repo,
-};
+use crate::eco::hosts::{closes, run as run_program, said, until};
 
 const SCRIPT: &str = "dist/slurm/evb.sbatch";
 /// Longest time that a job on four nodes may take, if the nodes share two cores.
@@ -73,7 +68,7 @@ impl Job {
 impl Course<'_> {
     /// Submits the batch script, which passes `arguments` to `evbd plan`.
     fn submit(&self, arguments: &[&str]) -> Result<Job> {
-        let script = repo::root().join(SCRIPT);
+        let script = checkout::root().join(SCRIPT);
         let mut command = self.cluster.command("sbatch", &["--parsable", "--nodes=4"]);
         command.arg(script).args(arguments).env("EVBD", &self.setting.evbd);
         let id = said(&mut command)?.trim().to_owned();

@@ -8,13 +8,13 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::Value;
-
-use super::{read, wait};
-use crate::lab::{
+use lab_base::{
     fleet::{cpu_seconds, memory},
     guard::Guarded,
 };
+use serde_json::Value;
+
+use super::{read, wait};
 
 /// Bytes of a fragment.
 const FRAGMENT: u32 = 2000;

@@ -19,18 +19,16 @@ use evb::{
     sink::FileSink,
     units::{Bytes, Rate},
 };
+use lab_base::{
+    bench::Bench,
+    network::{Network, Shape, address},
+    outcome::Outcome,
+    report::{Bound, Report},
+    system::{Mode, System, ThirdLevel, Trigger},
+};
 use serde_json::json;
 
-use super::{
-    super::{
-        bench::Bench,
-        network::{Network, Shape, address},
-        outcome::Outcome,
-        report::{Bound, Report},
-        system::{Mode, System, ThirdLevel, Trigger},
-    },
-    FRAGMENT, shape,
-};
+use super::{FRAGMENT, shape};
 
 /// Rates of triggers, in events per second; of these, one event in `KEEP_EVERY` goes to disk.
 const HERTZ: f64 = 2000.0;

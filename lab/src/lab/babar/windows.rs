@@ -6,17 +6,16 @@
 use std::{collections::BTreeMap, process::Command, thread, time::Duration};
 
 use anyhow::{Context as _, Result};
-use serde_json::{Value, json};
-
-use super::super::{
+use lab_base::{
     bench::{Bench, since},
-    fill::iperf,
     fleet::Fleet,
+    iperf,
     network::{Network, PortCount, Shape, address},
     reference::rate,
     report::{Bound, Report},
     system::{Mode, System},
 };
+use serde_json::{Value, json};
 
 const RATE: u64 = 100_000_000;
 const PORT: u64 = 160 * 1024;

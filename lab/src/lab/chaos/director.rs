@@ -4,9 +4,10 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Result, bail};
+use lab_base::{disk::Disk, fleet::Fleet, network::Network};
 
 use super::fault::{Fault, Kind};
-use crate::lab::{disk::Disk, fleet::Fleet, network::Network, watch::Watch};
+use crate::lab::watch::Watch;
 
 /// Longest allowed time from the end of a fault until every host has recovered; it holds even after
 /// a cut of a minute.

@@ -2,7 +2,9 @@
 
 use std::{fmt, time::Duration};
 
-use crate::lab::{dice::Dice, network::Shape};
+use lab_base::network::Shape;
+
+use crate::lab::dice::Dice;
 
 /// The kinds of faults of a host or its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

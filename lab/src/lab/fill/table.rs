@@ -1,13 +1,13 @@
 //! [`Rounds`]: the measurements of a case, ratios of paired runs, a readable table, and the bounds.
 
+use lab_base::{
+    outcome::median,
+    report::{Bound, Report},
+    system::Transport,
+};
 use serde_json::{Value, json};
 
 use super::{
-    super::{
-        outcome::median,
-        report::{Bound, Report},
-        system::Transport,
-    },
     Case,
     turn::{Measured, Program},
 };

@@ -1,6 +1,8 @@
 use std::collections::BTreeMap;
 
-use super::{super::system::Transport, table::markdown, turn::Measured, *};
+use lab_base::system::Transport;
+
+use super::{table::markdown, turn::Measured, *};
 
 const CASE: Case = Case {
     shape: Shape { sources: 8, rate: 10_000_000_000, trains: true, ..Shape::PLAIN },
@@ -54,13 +56,6 @@ fn the_other_sides_histogram_is_read_as_it_is_written() {
     assert_eq!(zeromq::quantile(&BTreeMap::from([(0, 98), (bucket, 2)]), 0.99), 1.007);
     assert_eq!(zeromq::quantile(&BTreeMap::from([(0, 98), (bucket, 2)]), 0.5), 0.0);
     assert!(zeromq::quantile(&BTreeMap::new(), 0.5).is_nan());
-}
-
-#[test]
-fn the_receivers_count_is_what_counts() {
-    let said = r#"{"end":{"sum_sent":{"bytes":9},"sum_received":{"bytes":7}}}"#;
-    assert_eq!(iperf::bytes(said).unwrap(), 7.0);
-    assert!(iperf::bytes(r#"{"error":"busy"}"#).is_err());
 }
 
 #[test]

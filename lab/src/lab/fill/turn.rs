@@ -3,18 +3,17 @@
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
+use lab_base::{
+    bench::{Bench, since},
+    fleet::ended_cpu_seconds,
+    iperf,
+    network::Network,
+    report::Report,
+    system::{Mode, System, Transport, Trigger, safe_window},
+};
 use serde_json::{Value, json};
 
-use super::{
-    super::{
-        bench::{Bench, since},
-        fleet::ended_cpu_seconds,
-        network::Network,
-        report::Report,
-        system::{Mode, System, Transport, Trigger, safe_window},
-    },
-    Case, iperf, zeromq,
-};
+use super::{Case, zeromq};
 
 /// A program or variant that takes turns in the comparison.
 #[derive(Clone, Debug, PartialEq)]

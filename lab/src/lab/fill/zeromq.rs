@@ -11,15 +11,13 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
+use lab_base::{
+    guard::Guarded,
+    network::{Network, address},
+};
 use serde_json::Value;
 
-use super::{
-    super::{
-        guard::Guarded,
-        network::{Network, address},
-    },
-    Case,
-};
+use super::Case;
 
 /// Time from the start until latencies are counted, in seconds.
 const WARMUP: f64 = 0.5;

@@ -5,21 +5,16 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-
-use super::{
-    super::{
-        bench::Bench,
-        fill::iperf,
-        network::{Link, Network, Shape, Tree},
-        outcome::furthest,
-        report::{Bound, Report},
-        system::Transport,
-        twin,
-    },
-    ATM, FRAGMENT, RAW, STREAMS, full,
-    shares::Share,
-    system,
+use lab_base::{
+    bench::Bench,
+    iperf,
+    network::{Link, Network, Shape, Tree},
+    outcome::furthest,
+    report::{Bound, Report},
+    system::Transport,
 };
+
+use super::{super::twin, ATM, FRAGMENT, RAW, STREAMS, full, shares::Share, system};
 
 /// Half of the study's rates, so that two cores carry four full ports through two switches.
 const RATE: u64 = 77_500_000;

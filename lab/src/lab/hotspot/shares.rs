@@ -4,9 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use evb_bench::figure::{Axis, Bars, Chart, Figure};
+use lab_base::report::Report;
 use serde_json::{Value, json};
-
-use super::super::report::Report;
 
 /// Rate of a source, or of a single stream.
 #[derive(Clone, Debug)]

@@ -6,17 +6,17 @@
 //! classes.
 
 use anyhow::Result;
+use lab_base::{
+    bench::Bench,
+    network::{Link, Network, Shape, Tree},
+    outcome::median,
+    report::{Bound, Report},
+    system::{Mode, System, Transport, Trigger},
+};
 use serde_json::json;
 
 use super::{
-    super::{
-        bench::Bench,
-        network::{Link, Network, Shape, Tree},
-        office::{Office, Served},
-        outcome::median,
-        report::{Bound, Report},
-        system::{Mode, System, Transport, Trigger},
-    },
+    super::office::{Office, Served},
     KEPT,
 };
 

@@ -1,5 +1,6 @@
+use lab_base::report::Report;
+
 use super::{CASES, Row, judge};
-use crate::lab::report::Report;
 
 fn rows(fast: f64, equal: f64, drops: u64) -> Vec<Row> {
     let row = |(name, mbit, drops)| Row { name, mbits: vec![mbit; 3], drops };

@@ -7,13 +7,13 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use lab_base::{disk::Disk, fleet::Fleet, network::Network};
 use serde_json::Value;
 
 use super::{
     slow::SlowDisk,
     stage::{FROZEN, Pressure, SLOW_SINK, SLOW_SOURCE},
 };
-use crate::lab::{disk::Disk, fleet::Fleet, network::Network};
 
 /// Rate of the slow link, as a share of the source's normal rate.
 const SLOW_LINK: f64 = 0.3;

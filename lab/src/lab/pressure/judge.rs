@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use lab_base::report::{Bound, Report};
 use serde_json::Value;
 
 use super::{
@@ -9,7 +10,6 @@ use super::{
     course::{Played, Span},
     stage::{FROZEN, Pressure},
 };
-use crate::lab::report::{Bound, Report};
 
 /// Share of its rate that an unaffected peer must keep.
 const KEPT: f64 = 0.95;

@@ -9,8 +9,7 @@ use std::{
 };
 
 use anyhow::{Result, anyhow};
-
-use crate::lab::disk::{self, Disk};
+use lab_base::disk::{self, Disk};
 
 /// Time for which the disk hangs; after it, the disk accepts writes for the time `TAKES`, and so
 /// on.

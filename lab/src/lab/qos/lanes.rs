@@ -3,8 +3,7 @@
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
-
-use super::super::{bench::Bench, fleet::Fleet, network::Network, outcome::Outcome, system::System};
+use lab_base::{bench::Bench, fleet::Fleet, network::Network, outcome::Outcome, system::System};
 
 /// Time from the start of a run to the first sample, in which queues fill up, in seconds;
 /// `BEFORE_END` is the time from the last sample to the end.

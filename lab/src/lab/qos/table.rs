@@ -4,12 +4,10 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use evb_bench::figure::{Axis, Chart, Curve, Figure};
+use lab_base::{outcome::median, report::Report};
 use serde_json::{Value, json};
 
-use super::{
-    super::{outcome::median, report::Report},
-    means::Means,
-};
+use super::means::Means;
 
 /// Asked and measured rate of one lane.
 #[derive(Clone, Debug)]

@@ -2,21 +2,16 @@
 //! cost.
 
 use anyhow::Result;
+use lab_base::{
+    bench::Bench,
+    network::Network,
+    outcome::{Outcome, furthest, median},
+    report::{Bound, Report},
+    system::{Mode, System, Trigger},
+};
 use serde_json::{Value, json};
 
-use super::{
-    super::{
-        bench::Bench,
-        network::Network,
-        outcome::{Outcome, furthest, median},
-        provisioned::Provisioned,
-        report::{Bound, Report},
-        system::{Mode, System, Trigger},
-    },
-    FRAGMENT,
-    lanes::measure,
-    means::Means,
-};
+use super::{super::provisioned::Provisioned, FRAGMENT, lanes::measure, means::Means};
 
 /// Least rate of each of three destinations without rates, as a share of the link's rate: Yasu et
 /// al. report more than 200 Mbit/s of 1 Gbit/s, and nearly the same for each.

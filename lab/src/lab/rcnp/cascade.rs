@@ -15,17 +15,17 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use lab_base::{
+    bench::Bench,
+    interrupt,
+    network::{Link, Network, Shape, Tree},
+    outcome::Outcome,
+    report::{Bound, Report},
+    system::{Mode, System, Transport, network_capacity},
+};
 
 use super::{
-    super::{
-        bench::Bench,
-        interrupt,
-        network::{Link, Network, Shape, Tree},
-        outcome::Outcome,
-        report::{Bound, Report},
-        system::{Mode, System, Transport, network_capacity},
-        traffic::Traffic,
-    },
+    super::traffic::Traffic,
     RcnpArgs, SIZES,
     table::{self, Row},
 };

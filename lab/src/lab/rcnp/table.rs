@@ -4,9 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use evb_bench::figure::{Axis, Chart, Curve, Figure};
+use lab_base::{report::Report, system::Transport};
 use serde_json::{Value, json};
-
-use super::super::{report::Report, system::Transport};
 
 /// Result of one run.
 #[derive(Clone, Debug)]

@@ -2,14 +2,14 @@
 //! while system calls limit it, and then stays at the rate of the link.
 
 use anyhow::{Context as _, Result};
-use serde_json::{Value, json};
-
-use super::{MBIT, hosts, measured};
-use crate::lab::{
+use lab_base::{
     bench::Bench,
     report::{Bound, Report},
     system::{Transport, port_capacity},
 };
+use serde_json::{Value, json};
+
+use super::{MBIT, hosts, measured};
 
 /// Sizes of the records in bytes.
 const SIZES: &str = "16 B,32 B,64 B,128 B,256 B,512 B,1 KiB,2 KiB,4 KiB,8 KiB,16 KiB,32 KiB,64 KiB";

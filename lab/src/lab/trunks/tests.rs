@@ -1,6 +1,7 @@
+use lab_base::network::PortCount;
 use serde_json::json;
 
-use super::{super::network::PortCount, *};
+use super::*;
 
 fn outcome(transport: Transport) -> Outcome {
     let summary = json!({ "rates": { "payload_bytes_per_s": 50e6 } });

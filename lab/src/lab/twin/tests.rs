@@ -1,7 +1,6 @@
-use super::{
-    super::network::{Link, Tree},
-    *,
-};
+use lab_base::network::{Link, Tree};
+
+use super::*;
 
 const LINK: Link = Link { rate: 622_000_000, buffer: 512 * 1024 };
 

@@ -4,12 +4,10 @@ use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result};
 use evb_bench::figure::{Axis, Bars, Chart, Figure};
+use lab_base::{outcome::Outcome, report::Report, system::Transport};
 use serde_json::{Value, json};
 
-use super::{
-    super::{outcome::Outcome, report::Report, system::Transport},
-    Case, FRAGMENT, LineCount, RATE, SOURCES,
-};
+use super::{Case, FRAGMENT, LineCount, RATE, SOURCES};
 
 /// Result of one run.
 #[derive(Debug)]

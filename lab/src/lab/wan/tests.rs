@@ -1,17 +1,4 @@
-use super::{
-    line::{LineCount, counted},
-    *,
-};
-
-#[test]
-fn what_a_line_counts_is_both_ways() {
-    let said = r#"[{"kind":"netem","dev":"near","packets":10,"drops":1},{"kind":"noqueue","dev":"br0"},
-        {"kind":"netem","dev":"far","packets":20,"drops":3}]"#;
-    let count = counted(said).unwrap();
-    assert_eq!(count, LineCount { packets: 30, lost: 4 });
-    assert_eq!(count.since(LineCount { packets: 10, lost: 4 }), LineCount { packets: 20, lost: 0 });
-    assert!(counted(r#"[{"kind":"netem","dev":"near"}]"#).is_err());
-}
+use super::*;
 
 #[test]
 fn a_long_line_holds_its_budget_and_the_port_before_it_all_of_it() {

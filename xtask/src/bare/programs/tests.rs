@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn only_programs_with_tests_count() {
-    let root = repo::root();
+    let root = checkout::root();
     let message = |test: bool, executable: &str, folder: &str| {
         let manifest = root.join(folder).join("Cargo.toml");
         serde_json::json!({

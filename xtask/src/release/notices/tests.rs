@@ -1,9 +1,8 @@
 use super::*;
-use crate::repo;
 
 #[test]
 fn every_crate_of_a_program_has_its_notice() {
-    let text = match text(&repo::root(), EVBD) {
+    let text = match text(&checkout::root(), EVBD) {
         Ok(text) => text,
         Err(error) => return eprintln!("SKIP: needs the sources of all crates ({error:#})"),
     };

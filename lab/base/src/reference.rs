@@ -26,7 +26,7 @@ const FIRST_PORT: u16 = 7201;
 
 /// Runs `iperf3` from all sources to one builder for the duration of a run, and notes the rate and
 /// the drops.
-pub(crate) fn run(bench: &Bench, network: &Network, report: &mut Report, transport: Transport) -> Result<()> {
+pub fn run(bench: &Bench, network: &Network, report: &mut Report, transport: Transport) -> Result<()> {
     let shape = network.shape();
     let name = Bench::name(&format!("{}x1 iperf3", shape.sources), transport);
     if !bench.wants(&name) {
@@ -70,6 +70,6 @@ pub(crate) fn run(bench: &Bench, network: &Network, report: &mut Report, transpo
 }
 
 /// Returns the rate in bit/s that iperf3's JSON output states for `sum`, such as `sum_received`.
-pub(crate) fn rate(said: &Value, sum: &str) -> Result<f64> {
+pub fn rate(said: &Value, sum: &str) -> Result<f64> {
     said["end"][sum]["bits_per_second"].as_f64().with_context(|| format!("iperf3 states no {sum}"))
 }

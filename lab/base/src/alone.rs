@@ -12,17 +12,17 @@ use std::{
 use anyhow::{Context as _, Result};
 
 use super::needs::Need;
-use crate::lab::guard::Guarded;
+use crate::guard::Guarded;
 
-pub(crate) const UNSHARE: Need = Need { program: "unshare", package: "util-linux" };
-pub(crate) const SETPRIV: Need = Need { program: "setpriv", package: "util-linux" };
-pub(crate) const IP: Need = Need { program: "ip", package: "iproute2" };
+pub const UNSHARE: Need = Need { program: "unshare", package: "util-linux" };
+pub const SETPRIV: Need = Need { program: "setpriv", package: "util-linux" };
+pub const IP: Need = Need { program: "ip", package: "iproute2" };
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Runs this program again with other arguments in an isolated environment, within a time limit.
 /// Returns its exit code, or 1 if a signal or the time limit ended it.
-pub(crate) fn run<A: AsRef<OsStr>>(arguments: &[A], limit: Duration) -> Result<u8> {
+pub fn run<A: AsRef<OsStr>>(arguments: &[A], limit: Duration) -> Result<u8> {
     let own = std::env::current_exe().context("which program is this?")?;
     let mut command = Command::new("setpriv");
     // `--pdeathsig KILL` and `--kill-child` end all processes of the environment even if this

@@ -12,7 +12,7 @@ use signal_hook::{consts, flag};
 static ASKED: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// Installs handlers for SIGINT, SIGTERM and SIGHUP that only set the flag.
-pub(crate) fn watch() -> Result<()> {
+pub fn watch() -> Result<()> {
     for signal in [consts::SIGINT, consts::SIGTERM, consts::SIGHUP] {
         flag::register(signal, Arc::clone(&ASKED))?;
     }
@@ -20,13 +20,13 @@ pub(crate) fn watch() -> Result<()> {
 }
 
 /// Returns true if a signal has asked this program to end.
-pub(crate) fn asked() -> bool {
+pub fn asked() -> bool {
     ASKED.load(Ordering::Relaxed)
 }
 
 /// Returns an error if a signal has asked this program to end; long tasks call this with `?`
 /// between steps.
-pub(crate) fn check() -> Result<()> {
+pub fn check() -> Result<()> {
     if asked() {
         bail!("interrupted");
     }

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use super::super::{
+use super::{
     guard::Guarded,
     network::{Network, address},
     reference::rate,
@@ -25,17 +25,17 @@ const EACH_LISTENS_WITHIN: Duration = Duration::from_millis(20);
 const WARM_UP: Duration = Duration::from_secs(4);
 
 /// Payload bytes that all receivers counted, and the time for which the senders sent.
-pub(crate) struct Received {
-    pub(crate) bytes: f64,
-    pub(crate) seconds: f64,
+pub struct Received {
+    pub bytes: f64,
+    pub seconds: f64,
 }
 
-pub(crate) fn run(network: &Network, seconds: f64) -> Result<Received> {
+pub fn run(network: &Network, seconds: f64) -> Result<Received> {
     run_with(network, seconds, &[])
 }
 
 /// Does the same as [`run`], with further options of the clients.
-pub(crate) fn run_with(network: &Network, seconds: f64, options: &[&str]) -> Result<Received> {
+pub fn run_with(network: &Network, seconds: f64, options: &[&str]) -> Result<Received> {
     let shape = network.shape();
     let streams: Vec<(u16, u16)> =
         (1..=shape.builders).flat_map(|j| (1..=shape.sources).map(move |i| (i, j))).collect();
@@ -49,15 +49,15 @@ pub(crate) fn run_with(network: &Network, seconds: f64, options: &[&str]) -> Res
 }
 
 /// Rates of streams while all of them send.
-pub(crate) struct Streams {
+pub struct Streams {
     /// Payload rate of the streams of each pair in Mbit/s.
-    pub(crate) rates: Vec<f64>,
+    pub rates: Vec<f64>,
     /// L2 rate of the switches' ports to the builders in bit/s, by the counters of the switches.
-    pub(crate) carried: f64,
+    pub carried: f64,
 }
 
 /// Runs `each` streams for each pair of a source and a builder, and measures after a warm-up.
-pub(crate) fn streams(network: &Network, pairs: &[(u16, u16)], each: usize, seconds: f64) -> Result<Streams> {
+pub fn streams(network: &Network, pairs: &[(u16, u16)], each: usize, seconds: f64) -> Result<Streams> {
     let (warm_up, asked) = (WARM_UP.as_secs().to_string(), seconds.ceil().to_string());
     let each = each.to_string();
     let (mut begun, mut ended) = (None, None);
@@ -91,7 +91,7 @@ pub(crate) fn streams(network: &Network, pairs: &[(u16, u16)], each: usize, seco
 /// Runs a stream for each pair of a source and a builder, with these options of the clients. Calls
 /// `during` when all have started, with the time between the starts of the first and the last.
 /// Returns the JSON output of the clients, and this time.
-pub(crate) fn talk(
+pub fn talk(
     network: &Network,
     pairs: &[(u16, u16)],
     options: &[&str],
@@ -122,8 +122,11 @@ pub(crate) fn talk(
 }
 
 /// Returns the number of bytes received, which iperf3's sender reports in its JSON output.
-pub(super) fn bytes(said: &str) -> Result<f64> {
+pub fn bytes(said: &str) -> Result<f64> {
     let said: Value = serde_json::from_str(said).context("reading what iperf3 says")?;
     let received = said["end"]["sum_received"]["bytes"].as_f64();
     received.with_context(|| format!("iperf3 states no bytes received: {}", said["error"]))
 }
+
+#[cfg(test)]
+mod tests;

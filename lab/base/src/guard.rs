@@ -3,7 +3,7 @@
 use std::process::Child;
 
 /// A child process that is killed when this value is dropped.
-pub(crate) struct Guarded(pub(crate) Child);
+pub struct Guarded(pub Child);
 
 impl Drop for Guarded {
     fn drop(&mut self) {

@@ -9,15 +9,15 @@ const STUDENT: [f64; 30] = [
 /// Geometric mean of ratios, and its 95 % confidence interval, computed from the logarithms of the
 /// ratios, which scatter symmetrically.
 #[derive(Debug)]
-pub(crate) struct Ratios {
-    pub(crate) mean: f64,
-    pub(crate) low: f64,
-    pub(crate) high: f64,
+pub struct Ratios {
+    pub mean: f64,
+    pub low: f64,
+    pub high: f64,
 }
 
 impl Ratios {
     /// Computes the mean of the ratios after/before of pairs (before, after).
-    pub(crate) fn of(pairs: &[(f64, f64)]) -> Self {
+    pub fn of(pairs: &[(f64, f64)]) -> Self {
         let logs: Vec<f64> = pairs.iter().map(|(before, after)| (after / before).ln()).collect();
         let count = logs.len() as f64;
         let mean = logs.iter().sum::<f64>() / count;

@@ -3,14 +3,14 @@
 use std::{env, path::Path};
 
 /// A required program, and the Debian package that contains it.
-pub(crate) struct Need {
-    pub(crate) program: &'static str,
-    pub(crate) package: &'static str,
+pub struct Need {
+    pub program: &'static str,
+    pub package: &'static str,
 }
 
 /// Returns a message that lists the missing programs and how to install them; `None` if the part
 /// can run.
-pub(crate) fn missing(needs: &[Need], takes_root: bool) -> Option<String> {
+pub fn missing(needs: &[Need], takes_root: bool) -> Option<String> {
     let absent: Vec<&Need> = needs.iter().filter(|need| !is_there(need.program)).collect();
     if absent.is_empty() {
         return (takes_root && !is_root()).then(|| "namespaces need root".to_owned());

@@ -10,7 +10,7 @@ use super::{bench::Bench, outcome::Outcome, system::Transport};
 
 /// A lower or an upper bound on a measured value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Bound {
+pub enum Bound {
     AtLeast(f64),
     AtMost(f64),
 }
@@ -34,7 +34,7 @@ impl Verdict {
 }
 
 /// Results of a scenario: outcomes of its runs, verdicts on bounds, and notes.
-pub(crate) struct Report {
+pub struct Report {
     scenario: &'static str,
     outcomes: Vec<Outcome>,
     verdicts: Vec<Verdict>,
@@ -46,18 +46,18 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn new(scenario: &'static str) -> Self {
+    pub fn new(scenario: &'static str) -> Self {
         println!("{}", header());
         Self::bare(scenario)
     }
 
     /// Creates the report of a scenario whose bounds on speed the command line may turn into notes.
-    pub(crate) fn of(scenario: &'static str, bench: &Bench) -> Self {
+    pub fn of(scenario: &'static str, bench: &Bench) -> Self {
         Self { timed: bench.is_timed, ..Self::new(scenario) }
     }
 
     /// Creates a report without printing a table header, for a scenario that prints its own table.
-    pub(crate) fn bare(scenario: &'static str) -> Self {
+    pub fn bare(scenario: &'static str) -> Self {
         Self {
             scenario,
             outcomes: Vec::new(),
@@ -70,25 +70,25 @@ impl Report {
 
     /// Turns bounds on goodput, latency and dead time into notes, because a busy machine affects
     /// these values.
-    pub(crate) fn untimed(self) -> Self {
+    pub fn untimed(self) -> Self {
         Self { timed: false, ..self }
     }
 
     /// Returns true if bounds on speed and latency are only noted.
-    pub(crate) fn is_untimed(&self) -> bool {
+    pub fn is_untimed(&self) -> bool {
         !self.timed
     }
 
     /// Prints an outcome as a row of the table, keeps it, and checks that the switch's counters
     /// confirm the payload in its run summary.
-    pub(crate) fn add(&mut self, outcome: &Outcome) {
+    pub fn add(&mut self, outcome: &Outcome) {
         println!("{}", row(outcome));
         self.keep(outcome);
     }
 
     /// Keeps an outcome without printing it, and checks that the switch's counters confirm the
     /// payload in its run summary.
-    pub(crate) fn keep(&mut self, outcome: &Outcome) {
+    pub fn keep(&mut self, outcome: &Outcome) {
         self.yes(
             &format!("{}: the ports carried what the summary claims", outcome.name),
             outcome.is_plausible(),
@@ -96,13 +96,13 @@ impl Report {
         self.outcomes.push(outcome.clone());
     }
 
-    pub(crate) fn holds(&mut self, what: &str, measured: f64, bound: Bound) {
+    pub fn holds(&mut self, what: &str, measured: f64, bound: Bound) {
         self.verdicts.push(Verdict { what: what.to_owned(), measured, bound });
     }
 
     /// Checks a bound on a value that depends on the load of the machine; the value is only noted
     /// if the report is untimed.
-    pub(crate) fn holds_timed(&mut self, what: &str, measured: f64, bound: Bound) {
+    pub fn holds_timed(&mut self, what: &str, measured: f64, bound: Bound) {
         if self.timed {
             self.holds(what, measured, bound);
         } else {
@@ -110,28 +110,28 @@ impl Report {
         }
     }
 
-    pub(crate) fn yes(&mut self, what: &str, is_so: bool) {
+    pub fn yes(&mut self, what: &str, is_so: bool) {
         self.holds(what, f64::from(u8::from(is_so)), Bound::AtLeast(1.0));
     }
 
     /// Checks that all events are complete and that the switch dropped no packet.
-    pub(crate) fn clean(&mut self, outcome: &Outcome) {
+    pub fn clean(&mut self, outcome: &Outcome) {
         self.yes(&format!("{}: every event complete", outcome.name), outcome.is_complete());
         self.holds(&format!("{}: packets dropped", outcome.name), outcome.drops() as f64, Bound::AtMost(0.0));
     }
 
     /// Adds a value to the JSON file of the report, under `attached`.
-    pub(crate) fn attach(&mut self, name: &str, value: Value) {
+    pub fn attach(&mut self, name: &str, value: Value) {
         self.attached.push(json!({ "name": name, "value": value }));
     }
 
-    pub(crate) fn note(&mut self, note: String) {
+    pub fn note(&mut self, note: String) {
         self.notes.push(note);
     }
 
     /// Prints the verdicts and writes `<scenario>.json`. Returns true if at least one bound was
     /// checked and all of them hold.
-    pub(crate) fn finish(&self, folder: &Path) -> Result<bool> {
+    pub fn finish(&self, folder: &Path) -> Result<bool> {
         println!();
         for verdict in &self.verdicts {
             let (sign, limit) = match verdict.bound {
@@ -153,8 +153,7 @@ impl Report {
     }
 
     /// Returns the failed bounds with their measured values.
-    #[cfg(test)]
-    pub(crate) fn failed(&self) -> Vec<String> {
+    pub fn failed(&self) -> Vec<String> {
         let failed = self.verdicts.iter().filter(|verdict| !verdict.holds());
         failed.map(|verdict| format!("{}: {}", verdict.what, verdict.measured)).collect()
     }

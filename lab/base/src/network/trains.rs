@@ -54,19 +54,19 @@ pub(super) fn queue(shape: Shape, port: Link) -> u64 {
 
 /// Counts of the packets that a switch has forwarded and dropped.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Passage {
+pub struct Passage {
     /// Number of packets that hosts have sent minus the number that left the switch. Only the
     /// difference between two counts is meaningful.
     missing: i64,
     /// Number of drops of all ports as tbf counts them: a dropped train counts as one.
-    pub(crate) trains: u64,
+    pub trains: u64,
 }
 
 impl Passage {
     /// Returns the number of packets dropped since `then`: the packets that did not leave the
     /// switch, but at least tbf's count. If tbf has counted no drop, the result is 0, because a
     /// missing packet may also be a multicast that the switch kept for itself.
-    pub(crate) fn dropped_since(self, then: Self) -> u64 {
+    pub fn dropped_since(self, then: Self) -> u64 {
         let trains = self.trains - then.trains;
         if trains == 0 {
             return 0;
@@ -141,7 +141,7 @@ impl Network {
 
     /// Counts the packets that the switch has received from hosts and sent to hosts so far. The
     /// count is correct only in networks with trains, whose switch floods nothing but multicast.
-    pub(crate) fn passage(&self) -> Result<Passage> {
+    pub fn passage(&self) -> Result<Passage> {
         let mut before = self.sent_packets()?;
         loop {
             let said = run("tc", &["-n", SWITCH, "-s", "-j", "qdisc", "show"])?;

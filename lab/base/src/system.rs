@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub(crate) use evb_net::pacing::Transport;
+pub use evb_net::pacing::Transport;
 
 use super::{
     disk,
@@ -30,7 +30,7 @@ const CHUNK: u64 = 15_912;
 
 /// Shaping mode of the lanes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Mode {
+pub enum Mode {
     Credit,
     /// Credit that a builder gives to one source at a time.
     Sequential,
@@ -42,7 +42,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Credit => "credit",
             Self::Sequential => "sequential",
@@ -55,7 +55,7 @@ impl Mode {
 
 /// Kind of trigger; rates are in events per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Trigger {
+pub enum Trigger {
     Fast,
     Periodic(f64),
     Poisson(f64),
@@ -65,79 +65,79 @@ pub(crate) enum Trigger {
 }
 
 /// Multicast group and port of trigger announcements.
-pub(crate) const GROUP: &str = "239.77.1.1:7002";
+pub const GROUP: &str = "239.77.1.1:7002";
 
 /// Event files and journal of a run, and its number of events.
 #[derive(Clone, Debug)]
-pub(crate) struct Storage {
+pub struct Storage {
     /// Folder of each builder's event files, in the order of the builders.
-    pub(crate) sinks: Vec<PathBuf>,
-    pub(crate) journal: PathBuf,
+    pub sinks: Vec<PathBuf>,
+    pub journal: PathBuf,
     /// Number of events of the run; `None` if the run lasts until it is stopped.
-    pub(crate) events: Option<u64>,
+    pub events: Option<u64>,
 }
 
 /// A filter of every builder that keeps one event in `keep_every`.
 #[derive(Clone, Debug)]
-pub(crate) struct ThirdLevel {
-    pub(crate) keep_every: u32,
+pub struct ThirdLevel {
+    pub keep_every: u32,
     /// Folder for the folders of the builders' event files.
-    pub(crate) folder: PathBuf,
+    pub folder: PathBuf,
 }
 
 /// Settings of an evb system.
 #[derive(Clone, Debug)]
-pub(crate) struct System {
-    pub(crate) transport: Transport,
-    pub(crate) mode: Mode,
-    pub(crate) trigger: Trigger,
+pub struct System {
+    pub transport: Transport,
+    pub mode: Mode,
+    pub trigger: Trigger,
     /// Number of slots per builder; `None` if evbd computes it.
-    pub(crate) slots: Option<u32>,
+    pub slots: Option<u32>,
     /// Payload bytes of every fragment.
-    pub(crate) fragment: u64,
+    pub fragment: u64,
     /// True if evbd only warns of an inadmissible load instead of refusing to run.
-    pub(crate) warn: bool,
+    pub warn: bool,
     /// Rate limit of the lanes to each builder, in the order of the builders, in bit/s of L2
     /// frames; empty if lanes are not limited.
-    pub(crate) rates: Vec<u64>,
+    pub rates: Vec<u64>,
     /// Value of `offload` in evbd's configuration: what enforces the rate limits, such as
     /// `software`.
-    pub(crate) offload: &'static str,
+    pub offload: &'static str,
     /// Guaranteed rates of the traffic classes data, control, monitoring and other, in bit/s.
-    pub(crate) classes: Option<[u64; 4]>,
+    pub classes: Option<[u64; 4]>,
     /// Budget of a builder: the bytes of L2 frames that may be in flight to it. The budget is
     /// configured for a path that holds more data than a switch port; with `None`, evbd derives the
     /// budget from the port buffer.
-    pub(crate) budget: Option<u64>,
+    pub budget: Option<u64>,
     /// True if the configuration gives the builders' host names, which hosts may resolve to
     /// different addresses.
-    pub(crate) named: bool,
+    pub named: bool,
     /// Value of `check` in evbd's configuration: how builders check the bytes of a fragment.
-    pub(crate) check: &'static str,
+    pub check: &'static str,
     /// Event files and journal; with `None`, builders discard events, and the run has a fixed
     /// duration.
-    pub(crate) storage: Option<Storage>,
+    pub storage: Option<Storage>,
     /// Path of the file with the key that all processes share; `None` without security.
-    pub(crate) key: Option<PathBuf>,
+    pub key: Option<PathBuf>,
     /// Value of `policy` in evbd's configuration: the policy by which events are assigned to
     /// builders.
-    pub(crate) policy: &'static str,
+    pub policy: &'static str,
     /// True if the host of the last source does not take part in the system.
-    pub(crate) spares_last_source: bool,
+    pub spares_last_source: bool,
     /// Additional lines of `[shaping]` in evbd's configuration.
-    pub(crate) more_shaping: String,
+    pub more_shaping: String,
     /// True if the configuration describes the network's trunks.
-    pub(crate) knows_trunks: bool,
+    pub knows_trunks: bool,
     /// Additional lines of `[network]` in evbd's configuration.
-    pub(crate) more_network: String,
+    pub more_network: String,
     /// Filter and event files of the builders; with `None`, builders discard all events.
-    pub(crate) third_level: Option<ThirdLevel>,
+    pub third_level: Option<ThirdLevel>,
 }
 
 impl System {
     /// Returns a system over TCP that triggers as fast as the builders take events, with evbd's
     /// default number of slots.
-    pub(crate) fn new(mode: Mode, fragment: u64) -> Self {
+    pub fn new(mode: Mode, fragment: u64) -> Self {
         Self {
             transport: Transport::Tcp,
             mode,
@@ -162,91 +162,91 @@ impl System {
         }
     }
 
-    pub(crate) fn over(self, transport: Transport) -> Self {
+    pub fn over(self, transport: Transport) -> Self {
         Self { transport, ..self }
     }
 
-    pub(crate) fn trigger(self, trigger: Trigger) -> Self {
+    pub fn trigger(self, trigger: Trigger) -> Self {
         Self { trigger, ..self }
     }
 
-    pub(crate) fn slots(self, slots: u32) -> Self {
+    pub fn slots(self, slots: u32) -> Self {
         Self { slots: Some(slots), ..self }
     }
 
-    pub(crate) fn warn(self) -> Self {
+    pub fn warn(self) -> Self {
         Self { warn: true, ..self }
     }
 
-    pub(crate) fn rates(self, rates: &[u64], offload: &'static str) -> Self {
+    pub fn rates(self, rates: &[u64], offload: &'static str) -> Self {
         Self { rates: rates.to_vec(), offload, ..self }
     }
 
-    pub(crate) fn classes(self, guaranteed: [u64; 4]) -> Self {
+    pub fn classes(self, guaranteed: [u64; 4]) -> Self {
         Self { classes: Some(guaranteed), ..self }
     }
 
-    pub(crate) fn budget(self, bytes: u64) -> Self {
+    pub fn budget(self, bytes: u64) -> Self {
         Self { budget: Some(bytes), ..self }
     }
 
     /// Makes the configuration give builders by host name: `builder-1` and so on.
-    pub(crate) fn named(self) -> Self {
+    pub fn named(self) -> Self {
         Self { named: true, ..self }
     }
 
-    pub(crate) fn key(self, key: &Path) -> Self {
+    pub fn key(self, key: &Path) -> Self {
         Self { key: Some(key.to_owned()), ..self }
     }
 
-    pub(crate) fn without_key(self) -> Self {
+    pub fn without_key(self) -> Self {
         Self { key: None, ..self }
     }
 
     /// Adds lines to the section `[shaping]` of the configuration.
-    pub(crate) fn shaped(self, lines: &str) -> Self {
+    pub fn shaped(self, lines: &str) -> Self {
         Self { more_shaping: lines.to_owned(), ..self }
     }
 
     /// Adds lines to the section `[network]` of the configuration.
-    pub(crate) fn networked(self, lines: &str) -> Self {
+    pub fn networked(self, lines: &str) -> Self {
         Self { more_network: format!("{lines}\n"), ..self }
     }
 
-    pub(crate) fn third_level(self, third_level: ThirdLevel) -> Self {
+    pub fn third_level(self, third_level: ThirdLevel) -> Self {
         Self { third_level: Some(third_level), ..self }
     }
 
     /// Leaves the network's trunks out of the configuration.
-    pub(crate) fn without_trunks(self) -> Self {
+    pub fn without_trunks(self) -> Self {
         Self { knows_trunks: false, ..self }
     }
 
-    pub(crate) fn without_last_source(self) -> Self {
+    pub fn without_last_source(self) -> Self {
         Self { spares_last_source: true, ..self }
     }
 
     /// Returns the number of sources that take part in the system.
-    pub(crate) fn sources(&self, shape: Shape) -> u16 {
+    pub fn sources(&self, shape: Shape) -> u16 {
         shape.sources - u16::from(self.spares_last_source)
     }
 
-    pub(crate) fn storage(self, storage: Storage) -> Self {
+    pub fn storage(self, storage: Storage) -> Self {
         Self { storage: Some(storage), ..self }
     }
 
-    pub(crate) fn policy(self, policy: &'static str) -> Self {
+    pub fn policy(self, policy: &'static str) -> Self {
         Self { policy, ..self }
     }
 
     /// Makes builders check every payload byte.
-    pub(crate) fn checked(self) -> Self {
+    pub fn checked(self) -> Self {
         Self { check: "full", ..self }
     }
 
     /// Returns the TOML configuration. All processes read the same file; the command line selects
     /// their roles.
-    pub(crate) fn config(&self, shape: Shape, seconds: f64) -> anyhow::Result<String> {
+    pub fn config(&self, shape: Shape, seconds: f64) -> anyhow::Result<String> {
         let trigger = match self.trigger {
             Trigger::Fast => "{ kind = \"as-fast-as-possible\" }".to_owned(),
             Trigger::Periodic(rate) => format!("{{ kind = \"periodic\", rate = \"{rate:.3} Hz\" }}"),
@@ -357,7 +357,7 @@ impl System {
     }
 
     /// Returns the time that all L2 frames of an event take through one port, in seconds.
-    pub(crate) fn wire_time(&self, shape: Shape) -> f64 {
+    pub fn wire_time(&self, shape: Shape) -> f64 {
         let segment = segment(self.transport, shape);
         let frames = (self.fragment as f64 / segment).ceil();
         let bytes = self.fragment as f64 + frames * (shape.frame() - segment);
@@ -395,13 +395,13 @@ const FRAGMENT_HEADER: f64 = 16.0;
 /// contain only fragments of this size with their headers. At an MTU of 1500 the port counts L2
 /// frames of 1514 bytes; on a real line such a packet takes 1538 bytes, which reduces the payload
 /// by the same share for every transport.
-pub(crate) fn port_capacity(shape: Shape, transport: Transport, fragment: u64) -> f64 {
+pub fn port_capacity(shape: Shape, transport: Transport, fragment: u64) -> f64 {
     shape.rate as f64 * payload_share(shape, transport, fragment)
 }
 
 /// Returns the largest payload rate that the whole network can carry, in bit/s, under the
 /// conditions of [`port_capacity`].
-pub(crate) fn network_capacity(shape: Shape, transport: Transport, fragment: u64) -> f64 {
+pub fn network_capacity(shape: Shape, transport: Transport, fragment: u64) -> f64 {
     shape.carries() * payload_share(shape, transport, fragment)
 }
 
@@ -413,7 +413,7 @@ fn payload_share(shape: Shape, transport: Transport, fragment: u64) -> f64 {
 
 /// Returns the largest window of a lane, in bytes, with which the windows of all sources together,
 /// headers included, fit into nine tenths of a port's buffer.
-pub(crate) fn safe_window(shape: Shape) -> u64 {
+pub fn safe_window(shape: Shape) -> u64 {
     let share = 0.9 * shape.port_buffer as f64 / f64::from(shape.sources);
     (share * segment(Transport::Tcp, shape) / shape.frame() / 100.0).floor() as u64 * 100
 }

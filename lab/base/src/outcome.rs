@@ -12,29 +12,28 @@ use super::{
 
 /// Result of one run, as evb reports it, and as the network and the kernel measured it.
 #[derive(Clone, Debug)]
-pub(crate) struct Outcome {
-    pub(crate) name: String,
-    pub(crate) shape: Shape,
-    pub(crate) system: System,
+pub struct Outcome {
+    pub name: String,
+    pub shape: Shape,
+    pub system: System,
     /// The run summary that the supervisor wrote, as JSON.
-    pub(crate) summary: Value,
+    pub summary: Value,
     /// Counters of the switch ports during the run, by host, and of both directions of each trunk.
-    pub(crate) ports: BTreeMap<String, PortCount>,
+    pub ports: BTreeMap<String, PortCount>,
     /// Exit code of each host's evbd process.
-    pub(crate) codes: BTreeMap<String, i32>,
-    pub(crate) wall_s: f64,
+    pub codes: BTreeMap<String, i32>,
+    pub wall_s: f64,
     /// User and system time of all evbd processes together, in seconds.
-    pub(crate) cpu_s: f64,
+    pub cpu_s: f64,
     /// Share of the run in which the cores of the machine were busy, from 0 to 1.
-    pub(crate) machine_busy: f64,
+    pub machine_busy: f64,
     /// Peak resident memory of the largest supervisor, source and builder process, in KiB.
-    pub(crate) peak_rss_kib: BTreeMap<&'static str, u64>,
+    pub peak_rss_kib: BTreeMap<&'static str, u64>,
 }
 
 impl Outcome {
     /// Returns the outcome of a run with this summary, of which nothing else is known.
-    #[cfg(test)]
-    pub(crate) fn of_summary(summary: Value) -> Self {
+    pub fn of_summary(summary: Value) -> Self {
         Self {
             name: "x".to_owned(),
             shape: Shape::PLAIN,
@@ -51,26 +50,26 @@ impl Outcome {
 
     /// Returns a number of the run summary by its dotted path; NaN, which fails every bound, if it
     /// is missing.
-    pub(crate) fn number(&self, path: &str) -> f64 {
+    pub fn number(&self, path: &str) -> f64 {
         let pointer = format!("/{}", path.replace('.', "/"));
         self.summary.pointer(&pointer).and_then(Value::as_f64).unwrap_or(f64::NAN)
     }
 
     /// Returns the payload rate over the whole duration of the run, in bit/s.
-    pub(crate) fn goodput(&self) -> f64 {
+    pub fn goodput(&self) -> f64 {
         self.number("rates.payload_bytes_per_s") * 8.0
     }
 
     /// Returns the goodput as a share of the largest payload rate that the ports of all builders,
     /// and the trunks to them, can carry.
-    pub(crate) fn goodput_share(&self) -> f64 {
+    pub fn goodput_share(&self) -> f64 {
         let System { transport, fragment, .. } = self.system;
         self.goodput() / network_capacity(self.shape, transport, fragment)
     }
 
     /// Returns the number of resends: retransmitted TCP segments, or over UDP, ranges of bytes that
     /// builders requested again.
-    pub(crate) fn repeated(&self) -> f64 {
+    pub fn repeated(&self) -> f64 {
         match self.system.transport {
             Transport::Tcp => self.number("network.tcp_retransmits"),
             Transport::Udp => self.number("network.datagrams.resends"),
@@ -78,19 +77,19 @@ impl Outcome {
     }
 
     /// Returns the number of packets that the switch dropped because a port's buffer was full.
-    pub(crate) fn drops(&self) -> u64 {
+    pub fn drops(&self) -> u64 {
         self.ports.values().map(|port| port.drops).sum()
     }
 
     /// Returns the number of L2 bytes that passed the ports to the builders, which is an upper
     /// limit of the payload.
-    pub(crate) fn builder_port_bytes(&self) -> u64 {
+    pub fn builder_port_bytes(&self) -> u64 {
         self.ports.iter().filter(|(host, _)| host.starts_with('b')).map(|(_, port)| port.bytes).sum()
     }
 
     /// Returns true if every assigned event is complete and written, and every process has exit
     /// code 0.
-    pub(crate) fn is_complete(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         let clean = self.number("events.incomplete") == 0.0 && self.number("events.lost") == 0.0;
         let all = self.number("events.assigned") > 0.0
             && self.number("events.complete") == self.number("events.assigned")
@@ -100,13 +99,13 @@ impl Outcome {
 
     /// Returns true if all events are complete and every payload byte is as generated; builders
     /// must be configured to check every byte.
-    pub(crate) fn is_exact(&self) -> bool {
+    pub fn is_exact(&self) -> bool {
         self.system.check == "full" && self.is_complete() && self.number("network.crc_errors") == 0.0
     }
 
     /// Returns true if the payload and the payload rate that the summary states do not exceed the
     /// bytes that passed the builders' ports.
-    pub(crate) fn is_plausible(&self) -> bool {
+    pub fn is_plausible(&self) -> bool {
         let carried = self.builder_port_bytes() as f64;
         let (payload, rate) = (self.number("bytes.payload"), self.number("rates.payload_bytes_per_s"));
         // Rates count from the first trigger on. Only triggers from outside the system begin so
@@ -117,15 +116,15 @@ impl Outcome {
 
     /// Returns a quantile of the build latency, divided by the time that an event's frames take
     /// through a port.
-    pub(crate) fn latency_share(&self, quantile: &str) -> f64 {
+    pub fn latency_share(&self, quantile: &str) -> f64 {
         self.latency_us(quantile) / (self.system.wire_time(self.shape) * 1e6)
     }
 
-    pub(crate) fn latency_us(&self, quantile: &str) -> f64 {
+    pub fn latency_us(&self, quantile: &str) -> f64 {
         self.number(&format!("build_latency_us.{quantile}"))
     }
 
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         let ports: BTreeMap<_, _> = self
             .ports
             .iter()
@@ -154,7 +153,7 @@ impl Outcome {
 }
 
 /// Returns the median of the values; if their number is even, the larger of the two middle values.
-pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
@@ -162,13 +161,13 @@ pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
 
 /// Returns the largest relative difference of a value from the expected one; NaN if a value is
 /// missing.
-pub(crate) fn furthest(values: &[f64], expected: f64) -> f64 {
+pub fn furthest(values: &[f64], expected: f64) -> f64 {
     let off = values.iter().map(|value| (value / expected - 1.0).abs());
     off.max_by(f64::total_cmp).unwrap_or(f64::NAN)
 }
 
 /// Returns a quantile of sorted values; `None` if there are no values.
-pub(crate) fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
+pub fn quantile(sorted: &[f64], part: f64) -> Option<f64> {
     sorted.get((part * sorted.len() as f64) as usize).or_else(|| sorted.last()).copied()
 }
 

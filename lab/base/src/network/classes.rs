@@ -16,7 +16,7 @@ impl Network {
     /// Divides the first trunk's direction away from the root into two classes: packets of these
     /// hosts are guaranteed 85 % of the rate and sent first; other packets have the rest, and what
     /// is left over. Each class has a buffer as large as that of the trunk without classes.
-    pub(crate) fn classify(&self, hosts: &[&str]) -> Result<()> {
+    pub fn classify(&self, hosts: &[&str]) -> Result<()> {
         let trunks = self.shape.trunks();
         let link = trunks.first().context("the network has no trunk")?.link;
         let bits = |rate: u64| format!("{rate}bit");
@@ -48,7 +48,7 @@ impl Network {
 
     /// Takes the classes away again, and returns the number of packets that the first class has
     /// dropped.
-    pub(crate) fn declassify(&self) -> Result<u64> {
+    pub fn declassify(&self) -> Result<u64> {
         let said = run("tc", &["-n", SWITCH, "-s", "-j", "qdisc", "show", "dev", DEVICE])?;
         let drops = first_drops(&said).context("the trunk has no classes")?;
         let trunks = self.shape.trunks();

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use super::{
@@ -23,30 +23,37 @@ use super::{
 const GRACE: Duration = Duration::from_secs(60);
 
 /// The settings that all runs of a scenario share.
-pub(crate) struct Bench {
-    pub(crate) out: PathBuf,
-    pub(crate) evbd: PathBuf,
-    pub(crate) seconds: f64,
-    pub(crate) runs: usize,
-    pub(crate) only: String,
+pub struct Bench {
+    pub out: PathBuf,
+    pub evbd: PathBuf,
+    pub seconds: f64,
+    pub runs: usize,
+    pub only: String,
     /// Transports that a scenario tests one after the other, if it supports both.
-    pub(crate) transports: &'static [Transport],
+    pub transports: &'static [Transport],
     /// True if hosts send trains of packets, in scenarios that can run with and without trains.
-    pub(crate) trains: bool,
+    pub trains: bool,
     /// Largest IP packet, in bytes.
-    pub(crate) mtu: u64,
+    pub mtu: u64,
     /// True if bounds on speed and latency are checked, in scenarios that support both.
-    pub(crate) is_timed: bool,
+    pub is_timed: bool,
 }
 
 impl Bench {
     /// Returns true if the command line selects the case with this name.
-    pub(crate) fn wants(&self, name: &str) -> bool {
+    pub fn wants(&self, name: &str) -> bool {
         name.contains(&self.only)
     }
 
+    /// Returns the path of the program `evb-bench`, which is built beside evbd.
+    pub fn evb_bench(&self) -> Result<String> {
+        let path = self.evbd.with_file_name("evb-bench");
+        ensure!(path.is_file(), "there is no {}: cargo build --release -p evb-bench", path.display());
+        Ok(path.to_string_lossy().into_owned())
+    }
+
     /// Returns the name of a case, with the transport appended if it is UDP.
-    pub(crate) fn name(case: &str, transport: Transport) -> String {
+    pub fn name(case: &str, transport: Transport) -> String {
         match transport {
             Transport::Tcp => case.to_owned(),
             Transport::Udp => format!("{case} udp"),
@@ -54,12 +61,12 @@ impl Bench {
     }
 
     /// Returns the name of the folder for the files of a case.
-    pub(crate) fn case(name: &str) -> String {
+    pub fn case(name: &str) -> String {
         name.replace(" %", "").replace(' ', "-")
     }
 
     /// Creates an empty folder for the files of a case.
-    pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
+    pub fn folder(&self, name: &str) -> Result<PathBuf> {
         let folder = self.out.join(Self::case(name));
         disk::unmount_below(&folder)?;
         if folder.exists() {
@@ -70,23 +77,17 @@ impl Bench {
     }
 
     /// Runs a system until all its processes have ended.
-    pub(crate) fn run(&self, network: &Network, name: &str, system: System) -> Result<Outcome> {
+    pub fn run(&self, network: &Network, name: &str, system: System) -> Result<Outcome> {
         self.run_with(network, name, system, |_| Ok(()))
     }
 
     /// Runs a system with the evbd at path `evbd` instead of the usual one.
-    pub(crate) fn run_program(
-        &self,
-        evbd: &Path,
-        network: &Network,
-        name: &str,
-        system: System,
-    ) -> Result<Outcome> {
+    pub fn run_program(&self, evbd: &Path, network: &Network, name: &str, system: System) -> Result<Outcome> {
         self.run_each(evbd, self.seconds, network, name, system, |_| Ok(()))
     }
 
     /// Runs a system, and calls `each_look` several times a second, which may act on its processes.
-    pub(crate) fn run_with(
+    pub fn run_with(
         &self,
         network: &Network,
         name: &str,
@@ -97,7 +98,7 @@ impl Bench {
     }
 
     /// Runs a system for `seconds` instead of the usual duration of the scenario's runs.
-    pub(crate) fn run_for(
+    pub fn run_for(
         &self,
         seconds: f64,
         network: &Network,
@@ -153,7 +154,7 @@ fn summary(path: &Path, name: &str, fleet: &Fleet) -> Result<Value> {
 }
 
 /// Returns the increase of drops and bytes of every switch port between two counts, by host.
-pub(crate) fn since(
+pub fn since(
     before: &BTreeMap<String, PortCount>,
     after: BTreeMap<String, PortCount>,
 ) -> BTreeMap<String, PortCount> {
@@ -168,7 +169,7 @@ pub(crate) fn since(
 }
 
 /// Returns the peak resident memory of the largest supervisor, source and builder process, in KiB.
-pub(crate) fn peaks(fleet: &Fleet) -> BTreeMap<&'static str, u64> {
+pub fn peaks(fleet: &Fleet) -> BTreeMap<&'static str, u64> {
     let mut peaks = BTreeMap::new();
     for process in &fleet.processes {
         let kind = match process.host.as_bytes() {

@@ -8,7 +8,7 @@ use super::{Network, SWITCH, Shape, run};
 
 /// Switches and trunks of a network.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) enum Tree {
+pub enum Tree {
     /// One switch for all hosts.
     #[default]
     Single,
@@ -30,24 +30,24 @@ pub(crate) enum Tree {
 
 /// Rate and buffer of both directions of a trunk.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Link {
+pub struct Link {
     /// Rate in bit/s of L2 frames.
-    pub(crate) rate: u64,
+    pub rate: u64,
     /// Buffer in bytes of L2 frames.
-    pub(crate) buffer: u64,
+    pub buffer: u64,
 }
 
 /// A trunk of a network: the link of a switch towards the root.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Trunk {
-    pub(crate) name: &'static str,
-    pub(crate) link: Link,
+pub struct Trunk {
+    pub name: &'static str,
+    pub link: Link,
     /// Position of the next trunk towards the root; `None` at the root.
-    pub(crate) above: Option<usize>,
+    pub above: Option<usize>,
     /// Ids of the sources at the switch at the far end.
-    pub(crate) sources: Range<u16>,
+    pub sources: Range<u16>,
     /// Ids of the builders at the switch at the far end.
-    pub(crate) builders: Range<u16>,
+    pub builders: Range<u16>,
 }
 
 /// Quantum of a turn of the kernel's deficit round robin beyond the MTU: the Ethernet header.
@@ -60,7 +60,7 @@ const NETEM_PACKETS: &str = "20000";
 
 impl Shape {
     /// Returns the trunks of the network; a trunk comes before those beyond it.
-    pub(crate) fn trunks(&self) -> Vec<Trunk> {
+    pub fn trunks(&self) -> Vec<Trunk> {
         let trunk = |name, link, above| Trunk { name, link, above, sources: 0..0, builders: 0..0 };
         let (sources, builders) = (1..self.sources + 1, 1..self.builders + 1);
         match self.tree {
@@ -90,20 +90,20 @@ impl Shape {
     }
 
     /// Returns true if the switches' ports to builders serve incoming trunks in turn.
-    pub(crate) fn has_turns(&self) -> bool {
+    pub fn has_turns(&self) -> bool {
         matches!(self.tree, Tree::Merge { .. })
     }
 
     /// Returns the buffer bytes of a port that frames of one incoming trunk can use. If trunks take
     /// turns, each trunk has an equal part of the port's buffer, and so have the hosts of the
     /// switch itself.
-    pub(crate) fn port_part(&self) -> u64 {
+    pub fn port_part(&self) -> u64 {
         if self.has_turns() { self.port_buffer / (self.trunks().len() as u64 + 1) } else { self.port_buffer }
     }
 
     /// Returns the L2 rate of all lanes together at which the first queue is full, in bit/s, if all
     /// sources send fragments of the same size and all builders build equally many events.
-    pub(crate) fn carries(&self) -> f64 {
+    pub fn carries(&self) -> f64 {
         let trunks = self.trunks();
         let ports = self.rate as f64 * f64::from(self.builders);
         let uplinks = self.rate as f64 * f64::from(self.sources);

@@ -23,23 +23,23 @@ const MEMORY_EVERY: u32 = 5;
 const TICKS: f64 = 100.0;
 
 /// The evbd process of a role.
-pub(crate) struct RoleProcess {
-    pub(crate) host: String,
-    pub(crate) log: PathBuf,
+pub struct RoleProcess {
+    pub host: String,
+    pub log: PathBuf,
     /// Exit code once the process has ended; -1 if a signal ended it.
-    pub(crate) code: Option<i32>,
-    pub(crate) cpu_s: f64,
-    pub(crate) peak_rss_kib: u64,
+    pub code: Option<i32>,
+    pub cpu_s: f64,
+    pub peak_rss_kib: u64,
     /// Resident memory at the last reading, in KiB.
-    pub(crate) rss_kib: u64,
+    pub rss_kib: u64,
     child: Child,
     /// True if the test has killed the process, so that its end is no error.
     is_killed: bool,
 }
 
 /// All evbd processes of one run.
-pub(crate) struct Fleet {
-    pub(crate) processes: Vec<RoleProcess>,
+pub struct Fleet {
+    pub processes: Vec<RoleProcess>,
     started: Instant,
     looks: u32,
     /// Start command of each process, by host.
@@ -48,12 +48,12 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     /// Starts `evbd run CONFIG --role …` on every host, the supervisor first.
-    pub(crate) fn start(network: &Network, evbd: &Path, config: &Path, folder: &Path) -> Result<Self> {
+    pub fn start(network: &Network, evbd: &Path, config: &Path, folder: &Path) -> Result<Self> {
         Self::start_without(None, network, evbd, config, folder)
     }
 
     /// Starts `evbd run CONFIG --role …` on every host except `spared`.
-    pub(crate) fn start_without(
+    pub fn start_without(
         spared: Option<&str>,
         network: &Network,
         evbd: &Path,
@@ -67,7 +67,7 @@ impl Fleet {
 
     /// Starts `evbd run CONFIG --role …` on every host; the supervisor reads another configuration
     /// file than the other roles.
-    pub(crate) fn start_led(
+    pub fn start_led(
         network: &Network,
         evbd: &Path,
         supervisor: &Path,
@@ -80,7 +80,7 @@ impl Fleet {
     }
 
     /// Starts the roles as processes of this machine, without the lab's network.
-    pub(crate) fn start_here(hosts: &[&str], evbd: &Path, config: &Path, folder: &Path) -> Result<Self> {
+    pub fn start_here(hosts: &[&str], evbd: &Path, config: &Path, folder: &Path) -> Result<Self> {
         let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
         Self::start_each(hosts, |_| Command::new(evbd), |_| config, folder)
     }
@@ -109,7 +109,7 @@ impl Fleet {
     }
 
     /// Kills the process on a host, and waits until it has ended.
-    pub(crate) fn kill(&mut self, host: &str) -> Result<()> {
+    pub fn kill(&mut self, host: &str) -> Result<()> {
         let process = self.running_on(host)?;
         process.is_killed = true;
         process.child.kill()?;
@@ -118,7 +118,7 @@ impl Fleet {
     }
 
     /// Restarts the process of a host.
-    pub(crate) fn start_again(&mut self, host: &str) -> Result<()> {
+    pub fn start_again(&mut self, host: &str) -> Result<()> {
         let place = self.commands.iter().position(|(known, _)| known == host).context("no such host")?;
         let old = &self.processes[place];
         let mut process = RoleProcess::start(host, old.log.clone(), &mut self.commands[place].1)?;
@@ -128,7 +128,7 @@ impl Fleet {
     }
 
     /// Returns a host whose process has ended by itself, unless processes may end (`may_end`).
-    pub(crate) fn ended_early(&self, may_end: bool) -> Option<&str> {
+    pub fn ended_early(&self, may_end: bool) -> Option<&str> {
         let ended = |process: &&RoleProcess| process.code.is_some() && !process.is_killed && !may_end;
         self.processes.iter().find(ended).map(|process| process.host.as_str())
     }
@@ -138,13 +138,13 @@ impl Fleet {
         self.processes.iter_mut().find(running).with_context(|| format!("nothing runs on {host}"))
     }
 
-    pub(crate) fn elapsed(&self) -> Duration {
+    pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
 
     /// Waits until all processes have ended. Calls `each_look` ten times a second, which may act on
     /// the fleet.
-    pub(crate) fn wait(
+    pub fn wait(
         &mut self,
         limit: Duration,
         mut each_look: impl FnMut(&mut Self) -> Result<()>,
@@ -166,7 +166,7 @@ impl Fleet {
     }
 
     /// Sends a signal, by name, to the process on a host.
-    pub(crate) fn signal(&self, host: &str, signal: &str) -> Result<()> {
+    pub fn signal(&self, host: &str, signal: &str) -> Result<()> {
         let process =
             self.processes.iter().find(|p| p.host == host && p.code.is_none()).context("no such process")?;
         let status =
@@ -178,7 +178,7 @@ impl Fleet {
     }
 
     /// Sends a signal, by name, to the processes of several hosts at once, if they still run.
-    pub(crate) fn signal_all(&self, hosts: &[String], signal: &str) -> Result<()> {
+    pub fn signal_all(&self, hosts: &[String], signal: &str) -> Result<()> {
         let is_meant = |p: &&RoleProcess| p.code.is_none() && hosts.contains(&p.host);
         let pids: Vec<String> =
             self.processes.iter().filter(is_meant).map(|p| p.child.id().to_string()).collect();
@@ -190,12 +190,12 @@ impl Fleet {
         Ok(())
     }
 
-    pub(crate) fn running(&self) -> Vec<String> {
+    pub fn running(&self) -> Vec<String> {
         self.processes.iter().filter(|p| p.code.is_none()).map(|p| p.host.clone()).collect()
     }
 
     /// Returns the last lines of the logs of up to five processes that failed or still run.
-    pub(crate) fn complaints(&self) -> String {
+    pub fn complaints(&self) -> String {
         let mut said = String::new();
         for process in self.processes.iter().filter(|p| p.code != Some(0)).take(5) {
             let code = process.code.map_or_else(|| "running".into(), |code| format!("exit {code}"));
@@ -211,7 +211,7 @@ impl Fleet {
 
     /// Records resource usage and exit code of every process. Returns false if all processes have
     /// ended.
-    pub(crate) fn look(&mut self) -> Result<bool> {
+    pub fn look(&mut self) -> Result<bool> {
         let mut running = false;
         let with_memory = self.looks.is_multiple_of(MEMORY_EVERY);
         self.looks += 1;
@@ -266,7 +266,7 @@ impl Drop for Fleet {
 }
 
 /// Returns the role of a host in the form of evbd's option `--role`.
-pub(crate) fn role(host: &str) -> String {
+pub fn role(host: &str) -> String {
     match host.split_at(1) {
         _ if host == "sup" => "supervisor".into(),
         ("s", number) => format!("source:{number}"),
@@ -275,7 +275,7 @@ pub(crate) fn role(host: &str) -> String {
 }
 
 /// Returns the busy and the total CPU time of the machine since its boot, in ticks.
-pub(crate) fn machine_ticks() -> Result<(u64, u64)> {
+pub fn machine_ticks() -> Result<(u64, u64)> {
     let mut text = String::new();
     File::open("/proc/stat")?.read_to_string(&mut text)?;
     let first = text.lines().next().context("/proc/stat is empty")?;
@@ -288,13 +288,13 @@ pub(crate) fn machine_ticks() -> Result<(u64, u64)> {
 /// Returns user plus system time in seconds from the content of /proc/PID/stat, fields 14 and 15.
 /// Their sum is the scheduler's exact run time, unlike the times of the whole machine in
 /// /proc/stat, which the kernel samples at each tick (`cputime_adjust` in kernel/sched/cputime.c).
-pub(crate) fn cpu_seconds(stat: &str) -> Option<f64> {
+pub fn cpu_seconds(stat: &str) -> Option<f64> {
     sum_of_ticks(stat, 14)
 }
 
 /// Returns the processor time in seconds of all processes that this process has started and that
 /// have ended, with their own such processes: fields 16 and 17 of /proc/self/stat.
-pub(crate) fn ended_cpu_seconds() -> Result<f64> {
+pub fn ended_cpu_seconds() -> Result<f64> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     sum_of_ticks(&stat, 16).context("/proc/self/stat is not as expected")
 }
@@ -309,7 +309,7 @@ fn sum_of_ticks(stat: &str, first: usize) -> Option<f64> {
 
 /// Returns a process's resident memory in KiB from the content of /proc/PID/status; the key
 /// `VmRSS:` stands for the current value, `VmHWM:` for the largest so far.
-pub(crate) fn memory(status: &str, key: &str) -> Option<u64> {
+pub fn memory(status: &str, key: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;
     line.split_whitespace().next()?.parse().ok()
 }

@@ -8,14 +8,14 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 
 /// A virtual environment of Python.
-pub(crate) struct Venv {
+pub struct Venv {
     folder: PathBuf,
 }
 
 impl Venv {
     /// Creates an environment, or takes an existing one, with packages from PyPI. The inner error
     /// is the reason why they cannot be had.
-    pub(crate) fn with(folder: &Path, packages: &[&str]) -> Result<Result<Self, String>> {
+    pub fn with(folder: &Path, packages: &[&str]) -> Result<Result<Self, String>> {
         let venv = match Self::empty(folder)? {
             Ok(venv) => venv,
             Err(reason) => return Ok(Err(reason)),
@@ -33,7 +33,7 @@ impl Venv {
     }
 
     /// Creates an environment without packages, or takes an existing one.
-    pub(crate) fn empty(folder: &Path) -> Result<Result<Self, String>> {
+    pub fn empty(folder: &Path) -> Result<Result<Self, String>> {
         if !folder.join("bin/python").exists() {
             let made = Command::new("python3").args(["-m", "venv"]).arg(folder).output();
             let made = made.context("python3 does not start")?;
@@ -47,7 +47,7 @@ impl Venv {
     }
 
     /// Installs a wheel, and nothing from elsewhere.
-    pub(crate) fn install(&self, wheel: &Path) -> Result<()> {
+    pub fn install(&self, wheel: &Path) -> Result<()> {
         let status = self.pip().args(["install", "--quiet", "--no-index"]).arg(wheel).status()?;
         ensure!(status.success(), "{} cannot be installed", wheel.display());
         Ok(())
@@ -61,7 +61,7 @@ impl Venv {
 
     /// Returns a command that starts a program of the environment, which finds other programs of it
     /// by `PATH`.
-    pub(crate) fn command(&self, program: &str) -> Command {
+    pub fn command(&self, program: &str) -> Command {
         let programs = self.folder.join("bin");
         let mut command = Command::new(programs.join(program));
         let mut path = programs.into_os_string();

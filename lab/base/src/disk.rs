@@ -15,27 +15,27 @@ use super::network::{Shape, run};
 const LEFT: u64 = 4096;
 
 /// A mounted file system; dropping it unmounts it.
-pub(crate) struct Disk {
-    pub(crate) folder: PathBuf,
+pub struct Disk {
+    pub folder: PathBuf,
     image: PathBuf,
     /// True if the file system is on a loop device, so that it can be frozen.
     hangs: bool,
 }
 
 /// Returns the folder to which a builder writes its event files.
-pub(crate) fn folder(run: &Path, builder: u16) -> PathBuf {
+pub fn folder(run: &Path, builder: u16) -> PathBuf {
     run.join(format!("disk-{builder}"))
 }
 
 /// Mounts a file system for each builder, and returns them by host name.
-pub(crate) fn mount_all(run: &Path, shape: Shape, size: u64) -> Result<BTreeMap<String, Disk>> {
+pub fn mount_all(run: &Path, shape: Shape, size: u64) -> Result<BTreeMap<String, Disk>> {
     let mount = |builder| Ok((format!("b{builder}"), Disk::mount(&folder(run, builder), size)?));
     (1..=shape.builders).map(mount).collect()
 }
 
 impl Disk {
     /// Mounts a file system of `size` bytes at `folder`.
-    pub(crate) fn mount(folder: &Path, size: u64) -> Result<Self> {
+    pub fn mount(folder: &Path, size: u64) -> Result<Self> {
         fs::create_dir_all(folder)?;
         let image = folder.with_extension("image");
         let target = folder.to_string_lossy().into_owned();
@@ -57,12 +57,12 @@ impl Disk {
     }
 
     /// Returns true if the test can make the file system hang.
-    pub(crate) fn hangs(&self) -> bool {
+    pub fn hangs(&self) -> bool {
         self.hangs
     }
 
     /// Fills the file system with a ballast file, or removes this file again.
-    pub(crate) fn fill(&self, is_full: bool) -> Result<()> {
+    pub fn fill(&self, is_full: bool) -> Result<()> {
         let ballast = self.folder.join("ballast");
         if !is_full {
             return fs::remove_file(&ballast).context("removing the ballast");
@@ -80,19 +80,19 @@ impl Disk {
     }
 
     /// Freezes the file system, so that all writes block, or thaws it.
-    pub(crate) fn stick(&self, is_stuck: bool) -> Result<()> {
+    pub fn stick(&self, is_stuck: bool) -> Result<()> {
         stick(&self.folder, is_stuck)
     }
 }
 
 /// Freezes or thaws the file system that is mounted at `folder`.
-pub(crate) fn stick(folder: &Path, is_stuck: bool) -> Result<()> {
+pub fn stick(folder: &Path, is_stuck: bool) -> Result<()> {
     let how = if is_stuck { "--freeze" } else { "--unfreeze" };
     run("fsfreeze", &[how, &folder.to_string_lossy()]).map(drop)
 }
 
 /// Unmounts the file systems that a killed lab has left in the folder of a run.
-pub(crate) fn unmount_below(run: &Path) -> Result<()> {
+pub fn unmount_below(run: &Path) -> Result<()> {
     let mounts = fs::read_to_string("/proc/self/mounts").context("reading the mounts")?;
     mounted_below(&mounts, run).iter().try_for_each(|folder| unmount(folder))
 }

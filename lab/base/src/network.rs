@@ -26,32 +26,32 @@ use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
 use self::claim::{Claim, Found};
-pub(crate) use self::tree::{Link, Tree, Trunk};
+pub use self::tree::{Link, Tree, Trunk};
 use super::interrupt;
 
 const PREFIX: &str = "evb-";
 const SWITCH: &str = "evb-sw";
 /// Numbers of hosts in a network, and properties of the switch ports.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Shape {
-    pub(crate) sources: u16,
-    pub(crate) builders: u16,
+pub struct Shape {
+    pub sources: u16,
+    pub builders: u16,
     /// Rate of every port, in bit/s of L2 frames.
-    pub(crate) rate: u64,
+    pub rate: u64,
     /// Buffer of every port, in bytes of L2 frames.
-    pub(crate) port_buffer: u64,
+    pub port_buffer: u64,
     /// Largest IP packet, in bytes.
-    pub(crate) mtu: u64,
+    pub mtu: u64,
     /// True if hosts send trains of packets (segmentation offload), which the network carries
     /// whole.
-    pub(crate) trains: bool,
-    pub(crate) tree: Tree,
+    pub trains: bool,
+    pub tree: Tree,
 }
 
 impl Shape {
     /// One source and one builder at one switch of 1 Gbit/s, without trains; a base from which
     /// other shapes are derived.
-    pub(crate) const PLAIN: Self = Self {
+    pub const PLAIN: Self = Self {
         sources: 1,
         builders: 1,
         rate: 1_000_000_000,
@@ -62,7 +62,7 @@ impl Shape {
     };
 
     /// Returns the size of a full L2 frame, in bytes: the packet and 14 bytes of Ethernet.
-    pub(crate) fn frame(&self) -> f64 {
+    pub fn frame(&self) -> f64 {
         self.mtu as f64 + 14.0
     }
 }
@@ -84,13 +84,13 @@ impl fmt::Display for Shape {
 
 /// Counters of one switch port since the network came up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct PortCount {
-    pub(crate) drops: u64,
-    pub(crate) bytes: u64,
+pub struct PortCount {
+    pub drops: u64,
+    pub bytes: u64,
 }
 
 /// A running lab network; dropping this value removes it.
-pub(crate) struct Network {
+pub struct Network {
     shape: Shape,
     claim: Claim,
     /// Files that replace `/etc/hosts` on hosts whose names begin with this prefix.
@@ -98,7 +98,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub(crate) fn up(shape: Shape) -> Result<Self> {
+    pub fn up(shape: Shape) -> Result<Self> {
         trains::check(shape)?;
         tree::check(shape, trains::LEAST_BUFFER)?;
         let claim = claim()?;
@@ -125,11 +125,11 @@ impl Network {
         Ok(network)
     }
 
-    pub(crate) fn shape(&self) -> Shape {
+    pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    pub(crate) fn hosts(&self) -> Vec<String> {
+    pub fn hosts(&self) -> Vec<String> {
         let sources = (1..=self.shape.sources).map(|i| format!("s{i}"));
         let builders = (1..=self.shape.builders).map(|j| format!("b{j}"));
         ["sup".to_owned()].into_iter().chain(sources).chain(builders).collect()
@@ -166,7 +166,7 @@ impl Network {
 
     /// Sets the rate of the switch's port towards a host, in bit/s; the buffer of the port stays
     /// the same.
-    pub(crate) fn limit_port(&self, host: &str, rate: u64) -> Result<()> {
+    pub fn limit_port(&self, host: &str, rate: u64) -> Result<()> {
         let port = Link { rate: self.shape.rate, buffer: self.shape.port_buffer };
         let (bucket, queue) = (self.bucket(), trains::queue(self.shape, port));
         limit(SWITCH, &format!("p-{host}"), rate, bucket, &queue.to_string())
@@ -174,25 +174,25 @@ impl Network {
 
     /// Sets the rate of a host's own link, in bit/s. The queue of the link is deep, so that packets
     /// wait in the host and are dropped only by switch ports.
-    pub(crate) fn limit_host(&self, host: &str, rate: u64) -> Result<()> {
+    pub fn limit_host(&self, host: &str, rate: u64) -> Result<()> {
         limit(&format!("{PREFIX}{host}"), "e0", rate, self.bucket(), "10m")
     }
 
     /// Gives each direction of every trunk a delay; the kernel needs netem. The trunks keep their
     /// rates, and drop no packet.
-    pub(crate) fn delay_trunks(&self, delay: Duration) -> Result<()> {
+    pub fn delay_trunks(&self, delay: Duration) -> Result<()> {
         tree::delay(self, delay)
     }
 
     /// Returns the number of L2 bytes that a host has sent so far.
-    pub(crate) fn sent_bytes(&self, host: &str) -> Result<u64> {
+    pub fn sent_bytes(&self, host: &str) -> Result<u64> {
         let said = run("ip", &["-n", &format!("{PREFIX}{host}"), "-s", "-j", "link", "show", "dev", "e0"])?;
         let links: Value = serde_json::from_str(&said).context("reading the answer of ip")?;
         links.pointer("/0/stats64/tx/bytes").and_then(Value::as_u64).context("ip states no bytes sent")
     }
 
     /// Drops this share of the packets towards a host at random; 0 switches the loss off.
-    pub(crate) fn loss(&self, host: &str, percent: f64) -> Result<()> {
+    pub fn loss(&self, host: &str, percent: f64) -> Result<()> {
         let device = format!("p-{host}");
         if run("tc", &["-n", SWITCH, "qdisc", "show", "dev", &device, "clsact"])?.contains("clsact") {
             run("tc", &["-n", SWITCH, "qdisc", "del", "dev", &device, "clsact"])?;
@@ -207,7 +207,7 @@ impl Network {
     }
 
     /// Blocks all packets from and to a host at its switch port, or lets them pass again.
-    pub(crate) fn cut(&self, host: &str, is_cut: bool) -> Result<()> {
+    pub fn cut(&self, host: &str, is_cut: bool) -> Result<()> {
         let device = format!("p-{host}");
         if !is_cut {
             return run("tc", &["-n", SWITCH, "qdisc", "del", "dev", &device, "clsact"]).map(drop);
@@ -221,7 +221,7 @@ impl Network {
     }
 
     /// Returns the numbers of L2 bytes from and to every host, as counted by the switch.
-    pub(crate) fn flows(&self) -> Result<BTreeMap<String, (u64, u64)>> {
+    pub fn flows(&self) -> Result<BTreeMap<String, (u64, u64)>> {
         let said = run("ip", &["-n", SWITCH, "-s", "-j", "link", "show"])?;
         let links: Vec<Value> = serde_json::from_str(&said).context("reading the answer of ip")?;
         let of =
@@ -235,7 +235,7 @@ impl Network {
 
     /// Returns drops and bytes of every switch port, by host, and of both directions of each trunk,
     /// under names such as `trunk core down`. Packets that [`Self::loss`] drops are not counted.
-    pub(crate) fn ports(&self) -> Result<BTreeMap<String, PortCount>> {
+    pub fn ports(&self) -> Result<BTreeMap<String, PortCount>> {
         self.port_counts(&run("tc", &["-n", SWITCH, "-s", "-j", "qdisc", "show"])?)
     }
 
@@ -245,7 +245,7 @@ impl Network {
 
     /// Returns a command that runs a program on a host. The process id of the command is that of
     /// the program, because the command's process executes the program directly.
-    pub(crate) fn command(&self, host: &str, program: &str) -> Command {
+    pub fn command(&self, host: &str, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &format!("{PREFIX}{host}")]);
         if let Some((_, file)) = self.names.iter().find(|(prefix, _)| host.starts_with(prefix)) {
@@ -258,14 +258,14 @@ impl Network {
     }
 
     /// Returns a command that runs a program in the switch's network namespace.
-    pub(crate) fn on_switch(&self, program: &str) -> Command {
+    pub fn on_switch(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", SWITCH, program]);
         command
     }
 
     /// Makes later commands on hosts whose names begin with `prefix` see this file as `/etc/hosts`.
-    pub(crate) fn name_hosts(&mut self, prefix: &'static str, file: &Path) {
+    pub fn name_hosts(&mut self, prefix: &'static str, file: &Path) {
         self.names.push((prefix, file.to_owned()));
     }
 }
@@ -302,7 +302,7 @@ fn claim() -> Result<Claim> {
 
 /// Removes all network namespaces of the lab, even those that another process created, and kills
 /// the programs in them.
-pub(crate) fn remove_all() -> Result<()> {
+pub fn remove_all() -> Result<()> {
     let (Found::Free(claim) | Found::Left(claim)) = Claim::try_take()? else {
         bail!("a lab is up on this machine; its own process takes it down, so end that process");
     };
@@ -339,7 +339,7 @@ fn end_programs() -> Result<()> {
 }
 
 /// Returns the IP address of a host of the lab.
-pub(crate) fn address(host: &str) -> Result<String> {
+pub fn address(host: &str) -> Result<String> {
     let number = |text: &str| text.parse::<u8>().with_context(|| format!("`{host}` is no host"));
     match host.split_at_checked(1) {
         _ if host == "sup" => Ok("10.77.3.1".into()),
@@ -386,7 +386,7 @@ fn limit(space: &str, device: &str, rate: u64, bucket: u64, queue: &str) -> Resu
 }
 
 /// Runs a program and returns its output.
-pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String> {
+pub fn run(program: &str, arguments: &[&str]) -> Result<String> {
     let output =
         Command::new(program).args(arguments).output().with_context(|| format!("{program} does not run"))?;
     if !output.status.success() {

@@ -4,7 +4,7 @@
 use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use super::super::network::{Network, address, run};
+use super::network::{Network, address, run};
 
 /// Network namespace of the router; `NEAR` is its device towards the switch, `FAR` its device
 /// towards the host.
@@ -17,18 +17,18 @@ const DEVICES: [&str; 2] = [NEAR, FAR];
 const LIMIT: &str = "20000";
 
 /// The line in a network; removing the network removes the line.
-pub(in crate::lab) struct Line<'n>(&'n Network);
+pub struct Line<'n>(&'n Network);
 
 /// Counters of the line so far, both directions together.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct LineCount {
+pub struct LineCount {
     /// Number of packets that have passed the line.
-    pub(super) packets: u64,
-    pub(super) lost: u64,
+    pub packets: u64,
+    pub lost: u64,
 }
 
 impl LineCount {
-    pub(super) fn since(self, before: Self) -> Self {
+    pub fn since(self, before: Self) -> Self {
         Self { packets: self.packets - before.packets, lost: self.lost - before.lost }
     }
 }
@@ -36,7 +36,7 @@ impl LineCount {
 impl<'n> Line<'n> {
     /// Disconnects a host from the switch, connects a router in its place, and builds a line from
     /// there to the host.
-    pub(in crate::lab) fn lay(network: &'n Network, host: &str) -> Result<Self> {
+    pub fn lay(network: &'n Network, host: &str) -> Result<Self> {
         let space = format!("evb-{host}");
         let address = address(host)?;
         for words in [
@@ -70,12 +70,12 @@ impl<'n> Line<'n> {
         Ok(Self(network))
     }
 
-    pub(super) fn network(&self) -> &'n Network {
+    pub fn network(&self) -> &'n Network {
         self.0
     }
 
     /// Impairs both directions of the line independently; `words` has the notation of `tc … netem`.
-    pub(in crate::lab) fn impair(&self, words: &str) -> Result<()> {
+    pub fn impair(&self, words: &str) -> Result<()> {
         for device in DEVICES {
             let words = format!("-n {ROUTER} qdisc replace dev {device} root netem limit {LIMIT} {words}");
             run("tc", &words.split_whitespace().collect::<Vec<_>>())?;
@@ -86,7 +86,7 @@ impl<'n> Line<'n> {
     /// Removes the checksum of every UDP packet that has passed the line, so that the receiving
     /// kernel does not check it: a checksum of 0 means that there is none (RFC 768). The checksum
     /// lies at offset 6 of the UDP header, which follows 20 bytes of IP header.
-    pub(super) fn remove_checksums(&self) -> Result<()> {
+    pub fn remove_checksums(&self) -> Result<()> {
         for (space, device) in [("evb-b1", "e0"), ("evb-sw", "p-b1")] {
             let words = format!("-n {space} qdisc add dev {device} clsact");
             run("tc", &words.split_whitespace().collect::<Vec<_>>())?;
@@ -100,13 +100,13 @@ impl<'n> Line<'n> {
     }
 
     /// Returns the counters of the line so far.
-    pub(super) fn count(&self) -> Result<LineCount> {
+    pub fn count(&self) -> Result<LineCount> {
         counted(&run("tc", &["-n", ROUTER, "-s", "-j", "qdisc", "show"])?)
     }
 }
 
 /// Returns the sum of netem's counters over both directions, from tc's JSON output.
-pub(super) fn counted(json: &str) -> Result<LineCount> {
+pub fn counted(json: &str) -> Result<LineCount> {
     let entries: Vec<Value> = serde_json::from_str(json).context("reading the answer of tc")?;
     let mut sum = LineCount::default();
     for entry in entries.iter().filter(|entry| entry["kind"] == "netem") {
@@ -116,3 +116,6 @@ pub(super) fn counted(json: &str) -> Result<LineCount> {
     }
     Ok(sum)
 }
+
+#[cfg(test)]
+mod tests;
