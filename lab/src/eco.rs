@@ -13,17 +13,11 @@ mod here;
 mod slurm;
 mod cost;
 mod thousands;
-mod file_cpp;
-mod c;
-mod c_speed;
-mod python;
-mod export;
-mod directories;
-mod packages;
 
 use std::{fs, path::PathBuf};
 
 use anyhow::{Context as _, Result, bail};
+use bindings_checks::{c, c_speed, directories, export, file_cpp, python};
 use checkout::SKIPPED;
 use clap::{Args, Subcommand};
 use lab_base::{
@@ -88,7 +82,7 @@ enum Part {
     Directories(directories::DirectoriesArgs),
     /// The files of a release: archives, Debian package, container image, completions, and the
     /// schema of the configuration.
-    Packages(packages::PackagesArgs),
+    Packages(dist_checks::PackagesArgs),
 }
 
 impl Part {
@@ -107,7 +101,7 @@ impl Part {
             Self::Python(_) => python::NEEDS,
             Self::Export(_) => export::NEEDS,
             Self::Directories(_) => directories::NEEDS,
-            Self::Packages(_) => packages::NEEDS,
+            Self::Packages(_) => dist_checks::NEEDS,
         }
     }
 
@@ -152,7 +146,7 @@ pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
         Part::Python(python) => python::run(&setting()?, python, args.require),
         Part::Export(export) => export::run(&setting()?, export, args.require),
         Part::Directories(directories) => directories::run(&setting()?, directories, args.require),
-        Part::Packages(packages) => packages::run(&setting()?, packages),
+        Part::Packages(packages) => dist_checks::run(&setting()?, packages),
     }
 }
 

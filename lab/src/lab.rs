@@ -7,32 +7,21 @@
 mod incast;
 mod against_plain;
 mod fill;
-mod twin;
 mod trunks;
-mod hotspot;
 mod calibrate;
 mod stops;
-mod atlas;
-mod babar;
 mod frozen;
-mod provisioned;
 mod dice;
 mod relay;
 mod flood;
-mod office;
 pub(crate) mod traffic;
-mod rcnp;
-mod qos;
-mod mixed;
 mod modes;
 mod probe;
 mod wan;
-mod pipe;
 mod damage;
 mod loss;
 mod recovery;
 mod speed;
-mod stream;
 mod watch;
 mod memory;
 mod books;
@@ -58,6 +47,7 @@ use lab_base::{
     network::{self, Link, Network, Shape, Tree},
     system::Transport,
 };
+use papers::{atlas, babar, hotspot, mixed, pipe, qos, rcnp, stream};
 
 use crate::uml;
 
@@ -235,11 +225,11 @@ impl LabArgs {
 
     /// Runs a scenario with its own arguments under User-Mode Linux for at most `limit` seconds,
     /// and returns its exit code, or that of a skipped test.
-    fn elsewhere(&self, scenario: &[&str], limit: f64) -> Result<u8> {
+    fn elsewhere<S: AsRef<str>>(&self, scenario: &[S], limit: f64) -> Result<u8> {
         let own = std::env::current_exe().context("where is this program?")?;
         let text = |path: &Path| path.to_string_lossy().into_owned();
         let mut command = vec![text(&own), "lab".to_owned()];
-        command.extend(scenario.iter().map(|word| (*word).to_owned()));
+        command.extend(scenario.iter().map(|word| word.as_ref().to_owned()));
         command.push("--here".to_owned());
         for (option, value) in [
             ("--evbd", text(&checkout::evbd(self.evbd.as_deref())?)),
@@ -278,10 +268,11 @@ pub(crate) fn run(args: &LabArgs) -> Result<u8> {
         return wan::elsewhere(args, short);
     }
     if let Some(rcnp) = args.scenario.rcnp_elsewhere() {
-        return rcnp::elsewhere(args, rcnp);
+        let (words, limit) = rcnp::elsewhere(rcnp, args.transports(), args.seconds);
+        return args.elsewhere(&words, limit);
     }
     if let Scenario::Pipe { here: false } = args.scenario {
-        return pipe::elsewhere(args);
+        return args.elsewhere(&["pipe"], pipe::limit(args.runs, args.seconds));
     }
     let lacks = if matches!(args.scenario, Scenario::Down) { None } else { lacks() };
     match (lacks, &args.scenario) {

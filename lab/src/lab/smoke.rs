@@ -8,8 +8,9 @@ use lab_base::{
     report::Report,
     system::{Transport, Trigger},
 };
+use papers::babar;
 
-use super::{babar, incast};
+use super::incast;
 
 /// Longest duration of each run, in seconds.
 const SECONDS: f64 = 5.0;

@@ -14,9 +14,8 @@ use lab_base::{
     report::{Bound, Report},
     system::{Mode, System, Transport, network_capacity},
 };
+use papers::twin;
 use serde_json::Value;
-
-use super::twin;
 
 const FRAGMENT: u64 = 16_000;
 /// Buffer of a trunk.

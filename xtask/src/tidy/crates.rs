@@ -5,7 +5,8 @@ use toml::Table;
 use crate::repo::Repo;
 
 /// Folders of the packages with which this repository checks itself.
-const OF_THE_CHECKS: [&str; 4] = ["lab", "lab/base", "xtask", "xtask/checkout"];
+const OF_THE_CHECKS: [&str; 7] =
+    ["bindings/checks", "dist/checks", "lab", "lab/base", "studies/papers", "xtask", "xtask/checkout"];
 
 /// A crate of the workspace.
 pub(crate) struct Krate<'a> {

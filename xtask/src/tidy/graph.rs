@@ -8,7 +8,7 @@ use crate::repo::Repo;
 
 /// Names of the crates of this workspace, each with all evb crates that it may depend on. A crate
 /// that is not listed must not exist.
-const ALLOWED: [(&str, &[&str]); 15] = [
+const ALLOWED: [(&str, &[&str]); 18] = [
     ("evb-core", &[]),
     ("evb-shaper", &["evb-core"]),
     ("evb-net", &["evb-core"]),
@@ -27,12 +27,29 @@ const ALLOWED: [(&str, &[&str]); 15] = [
     ("checkout", &[]),
     ("xtask", &["checkout"]),
     // The base takes the transports of lanes from evb-net.
-    ("lab-base", &["checkout", "evb-net"]),
-    // The lab needs evb-bench for figures and tables, evb-sim to compare its networks with the
-    // simulator's, and evb-net to send trains of datagrams for its calibration. It needs evb-file
-    // and evb-core to write event files for readers in other languages, and evb for builders whose
-    // filters take time.
-    ("lab", &["checkout", "lab-base", "evb", "evb-bench", "evb-core", "evb-file", "evb-net", "evb-sim"]),
+    ("lab-base", &["evb-net"]),
+    // They write event files for readers in other languages.
+    ("bindings-checks", &["checkout", "lab-base", "evb-core", "evb-file"]),
+    ("dist-checks", &["checkout", "lab-base"]),
+    // They need evb-bench for figures and tables, evb-sim to compare their networks with the
+    // simulator's, and evb for builders whose filters take time.
+    ("papers", &["lab-base", "evb", "evb-bench", "evb-core", "evb-net", "evb-sim"]),
+    // The lab needs evb-bench for figures and tables, evb-net to send trains of datagrams for its
+    // calibration, and evb-file to look for what builders owe, as the tests of evbd do.
+    (
+        "lab",
+        &[
+            "checkout",
+            "lab-base",
+            "bindings-checks",
+            "dist-checks",
+            "papers",
+            "evb-bench",
+            "evb-core",
+            "evb-file",
+            "evb-net",
+        ],
+    ),
     ("evb-needs", &[]),
 ];
 
