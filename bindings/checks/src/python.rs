@@ -195,7 +195,7 @@ fn measure(wheel: &Path, folder: &Path, setting: &Setting, events: u64) -> Resul
     venv.install(wheel)?;
     let mut speed = venv.command("python");
     speed.arg(package().join("tests/speed.py")).arg(folder.join("files")).arg(events.to_string());
-    speed.arg(&setting.evbd).arg(checkout::root().join("tools"));
+    speed.arg(&setting.evbd).arg(checkout::root().join("bindings/python"));
     finish(&mut speed)
 }
 

@@ -12,7 +12,7 @@
 //! has a checksum of its own, and each payload the checksum that was computed where the fragment
 //! entered the system. A file whose writer was killed has no index and perhaps a torn tail; readers
 //! find all whole records by scanning. `docs/reference/file-format.md` in the repository specifies
-//! every byte, and `tools/evb_read.py` reads a file with nothing but Python.
+//! every byte, and `bindings/python/evb_read.py` reads a file with nothing but Python.
 //!
 //! ```
 //! use evb_core::{event::Event, fragment::Timestamp, id::*};

@@ -1,5 +1,5 @@
-//! Checks that `tools/evb_read.py` reads the files of the Rust writer, and reports damage exactly
-//! as the Rust reader does.
+//! Checks that `bindings/python/evb_read.py` reads the files of the Rust writer, and reports damage
+//! exactly as the Rust reader does.
 #![allow(clippy::unwrap_used)]
 
 use std::{
@@ -27,7 +27,7 @@ const FORMATS: [FormatVersion; 2] = [FormatVersion::One, FormatVersion::Two];
 
 /// Returns the path of the Python reader, or says what is missing and returns `None`.
 fn python() -> Option<PathBuf> {
-    let reader = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/evb_read.py");
+    let reader = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bindings/python/evb_read.py");
     if !reader.exists() {
         skip(&Missing::new(reader.display()).because("it is not part of the package"));
         return None;

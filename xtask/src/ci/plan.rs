@@ -24,7 +24,7 @@ const PEERS: &str = "benches/peers/Cargo.toml";
 const OUTSIDE: &str = "examples/outside/Cargo.toml";
 const BINDINGS: &str = "bindings/c/Cargo.toml";
 const PYTHON: &str = "bindings/python/Cargo.toml";
-const EXPORTS: &str = "exports/Cargo.toml";
+const EXPORTS: &str = "bindings/exports/Cargo.toml";
 /// Time for each fuzz target, in seconds: enough to find faults that almost any input triggers.
 const FUZZ_SECONDS: u64 = 3;
 

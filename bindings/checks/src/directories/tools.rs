@@ -27,9 +27,9 @@ pub(super) enum Tool {
     Parquet,
     /// The Python package.
     Package,
-    /// The module of `tools/evb_read.py`.
+    /// The module of `bindings/python/evb_read.py`.
     Script,
-    /// `tools/evb_read.py` as a program.
+    /// `bindings/python/evb_read.py` as a program.
     ScriptVerify,
     /// `evb_file.hpp`.
     Cpp,
@@ -154,10 +154,13 @@ impl Tools {
             Tool::Package | Tool::Script => {
                 line.arg(&self.python).arg("-B").arg(programs().join("events.py"));
                 line.arg(if tool == Tool::Package { "evb" } else { "evb_read" }).arg(folder);
-                line.env("PYTHONPATH", checkout::root().join("tools"));
+                line.env("PYTHONPATH", checkout::root().join("bindings/python"));
             }
             Tool::ScriptVerify => {
-                line.arg(&self.python).arg("-B").arg(checkout::root().join("tools/evb_read.py")).arg(folder);
+                line.arg(&self.python)
+                    .arg("-B")
+                    .arg(checkout::root().join("bindings/python/evb_read.py"))
+                    .arg(folder);
             }
             Tool::Cpp => {
                 line.arg(self.cpp.path());

@@ -26,7 +26,7 @@ pub(super) struct Tools {
 /// Builds `evb-export`, and returns its path.
 pub(crate) fn built(quick: bool) -> Result<PathBuf> {
     let (manifest, target) =
-        (checkout::root().join("exports/Cargo.toml"), checkout::root().join("target/exports"));
+        (checkout::root().join("bindings/exports/Cargo.toml"), checkout::root().join("target/exports"));
     let mut build = cargo();
     build.args(["build", "--quiet", "--locked", "--manifest-path"]).arg(manifest);
     build.arg("--target-dir").arg(&target).args((!quick).then_some("--release"));

@@ -65,7 +65,7 @@ impl Programs {
         }
         evb_needs::programs(&["python3"])?;
         let target = Path::new(env!("CARGO_BIN_EXE_evbd")).ancestors().nth(2).unwrap();
-        for package in ["exports", "bindings/c", "bindings/python"] {
+        for package in ["bindings/exports", "bindings/c", "bindings/python"] {
             let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
             cargo.args(["build", "--quiet", "--locked", "--manifest-path"]);
             cargo.arg(format!("{ROOT}/{package}/Cargo.toml"));

@@ -7,7 +7,7 @@ import struct
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[4] / "tools"))
+sys.path.insert(0, str(Path(__file__).parents[4] / "bindings/python"))
 from evb_read import crc64  # noqa: E402
 
 RUN_ID = "5eedcafe000102030405060708090a0b"

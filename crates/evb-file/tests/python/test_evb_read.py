@@ -1,4 +1,4 @@
-"""Tests of tools/evb_read.py with files of format 2: python3 -m unittest, without any package."""
+"""Tests of bindings/python/evb_read.py with files of format 2: python3 -m unittest, without any package."""
 
 import contextlib
 import io

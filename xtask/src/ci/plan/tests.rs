@@ -23,7 +23,7 @@ fn every_part_of_the_house_is_checked() {
         "eco thousands",
         "eco metrics",
         "eco alerts",
-        "cargo test --target-dir target --manifest-path exports/Cargo.toml",
+        "cargo test --target-dir target --manifest-path bindings/exports/Cargo.toml",
         "signal_table",
     ] {
         assert!(lines.iter().any(|line| line.contains(needed)), "{needed}: {lines:#?}");
