@@ -1,6 +1,7 @@
 //! Tests that produce every verdict from made-up facts.
 
 mod made_up;
+mod golden;
 mod host;
 mod memory;
 mod sockets;
