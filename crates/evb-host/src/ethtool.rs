@@ -58,7 +58,7 @@ pub struct Coalescing {
 }
 
 /// Sizes of a device's packet rings, and their limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Rings {
     /// Present size of the receive ring in packets.
     pub receive: u32,
@@ -83,7 +83,7 @@ pub struct Pause {
 }
 
 /// The state of an offload of the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Feature {
     /// True if the feature is in use.
     pub on: bool,

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use evb_net::host::Unavailable;
+use evb_net::host::Fact;
 
 /// The verdict on a fact's value for event building.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,40 +88,23 @@ pub(super) struct Finding {
     pub(super) unavailable: bool,
 }
 
-impl Finding {
-    /// Creates a finding without a verdict; `why` is the reason why the fact matters.
-    pub(super) fn new(
-        subject: Subject,
-        name: &'static str,
-        value: impl Into<String>,
-        why: impl Into<String>,
-    ) -> Self {
-        Self {
-            subject,
-            name,
-            value: value.into(),
-            data: Value::Null,
-            verdict: Verdict::Unknown,
-            why: why.into(),
-            command: None,
-            unavailable: false,
-        }
-    }
+/// The judgement of a rule on a fact that is known.
+#[derive(Clone, Debug)]
+pub(super) struct Judgement {
+    value: String,
+    data: Value,
+    verdict: Verdict,
+    why: Option<String>,
+    addition: String,
+    command: Option<String>,
+}
 
-    /// Creates a finding for a fact that could not be read.
-    pub(super) fn missing(
-        subject: Subject,
-        name: &'static str,
-        reason: &Unavailable,
-        why: impl Into<String>,
-    ) -> Self {
-        let value = format!("not available: {reason}");
-        Self { unavailable: true, ..Self::new(subject, name, value, why) }
-    }
-
-    /// Adds the fact as JSON for machines.
-    pub(super) fn data(self, data: Value) -> Self {
-        Self { data, ..self }
+impl Judgement {
+    /// Creates a judgement without a verdict from the fact, as text for people and as JSON for
+    /// machines.
+    pub(super) fn new(value: impl Into<String>, data: Value) -> Self {
+        let (why, addition, command) = (None, String::new(), None);
+        Self { value: value.into(), data, verdict: Verdict::Unknown, why, addition, command }
     }
 
     /// Sets the verdict that nothing needs to be done.
@@ -137,6 +120,34 @@ impl Finding {
     /// Sets the verdict that evb cannot work reliably until `command` changes the fact.
     pub(super) fn bad(self, command: Option<String>) -> Self {
         Self { verdict: Verdict::Bad, command, ..self }
+    }
+
+    /// Replaces the rule's reason why the fact matters.
+    pub(super) fn because(self, why: impl Into<String>) -> Self {
+        Self { why: Some(why.into()), ..self }
+    }
+
+    /// Adds to the reason why the fact matters.
+    pub(super) fn also(self, addition: impl Into<String>) -> Self {
+        Self { addition: addition.into(), ..self }
+    }
+}
+
+impl Finding {
+    /// Creates a finding; `why` is the usual reason why the fact matters. An error says why the
+    /// fact could not be read.
+    pub(super) fn of(
+        subject: Subject,
+        name: &'static str,
+        why: &'static str,
+        judged: Fact<Judgement>,
+    ) -> Self {
+        let unavailable = judged.is_err();
+        let judgement =
+            judged.unwrap_or_else(|reason| Judgement::new(format!("not available: {reason}"), Value::Null));
+        let Judgement { value, data, verdict, command, .. } = judgement;
+        let why = judgement.why.unwrap_or_else(|| why.to_owned()) + &judgement.addition;
+        Self { subject, name, value, data, verdict, why, command, unavailable }
     }
 
     /// Returns the finding as JSON.

@@ -1,15 +1,16 @@
-//! Findings about the clock, timers and cores of this host.
+//! Rules about the clock, timers, cores and memory of this host.
 
 use std::{collections::BTreeSet, time::Duration};
 
+use evb_net::{host::Fact, pacing::SPIN_CORES};
 use serde_json::json;
 
 use super::{
     super::{
         facts::{ClockFacts, CoreFacts, Demand, Facts},
-        finding::{Finding, Subject},
+        finding::Judgement,
     },
-    brief,
+    rule::{brief, known, micros},
 };
 
 /// Largest good time for reading the clock: below a tenth of the time for handling a small packet,
@@ -17,144 +18,102 @@ use super::{
 const CHEAP_CLOCK: Duration = Duration::from_nanos(200);
 /// Largest good timer lateness, which evb's timers keep on an idle host with a margin.
 const PUNCTUAL: Duration = Duration::from_micros(100);
+/// Least ratio of the measured rate of copies to the needed one that is good: the same cores also
+/// run the network stack, and other programs use the same memory.
+const COMFORTABLE: f64 = 2.0;
 
-pub(super) fn findings(facts: &Facts) -> Vec<Finding> {
-    vec![
-        clock(&facts.clock),
-        timers(facts),
-        cores(&facts.cores, facts.demand.as_ref()),
-        governor(&facts.cores),
-    ]
-}
+pub(super) const CORES_MATTER: &str =
+    "sources, builders and the kernel's network stack run at the same time; spinning needs 4 cores";
+const _: () = assert!(SPIN_CORES == 4);
 
-fn clock(facts: &ClockFacts) -> Finding {
-    let (name, why) = ("clock source", "evb reads the clock several times for each train of packets");
-    let source = match &facts.source {
-        Ok(source) => source,
-        Err(reason) => return Finding::missing(Subject::Host, name, reason, why),
-    };
-    let value = format!("{}, {} a reading", source.current, brief(facts.reading_cost));
-    let finding = Finding::new(Subject::Host, name, value, why).data(json!({
-        "current": source.current,
-        "available": source.available,
-        "look_ns": facts.reading_cost.as_nanos() as u64,
-    }));
-    if facts.reading_cost <= CHEAP_CLOCK {
-        return finding.good();
+pub(super) fn clock(facts: &Facts, _: Option<&Demand>) -> Fact<Judgement> {
+    let ClockFacts { source, reading_cost, .. } = &facts.clock;
+    let source = known(source)?;
+    let value = format!("{}, {} a reading", source.current, brief(*reading_cost));
+    let judgement = Judgement::new(
+        value,
+        json!({
+            "current": source.current,
+            "available": source.available,
+            "look_ns": reading_cost.as_nanos() as u64,
+        }),
+    );
+    if *reading_cost <= CHEAP_CLOCK {
+        return Ok(judgement.good());
     }
     let has_better = source.current != "tsc" && source.available.iter().any(|name| name == "tsc");
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    finding.better(has_better.then(|| format!("echo tsc > {path}")))
+    Ok(judgement.better(has_better.then(|| format!("echo tsc > {path}"))))
 }
 
-fn timers(facts: &Facts) -> Finding {
-    let name = "timer lateness";
-    let late = match &facts.clock.lateness {
-        Ok(late) => late,
-        Err(reason) => {
-            return Finding::missing(
-                Subject::Host,
-                name,
-                reason,
-                "after a late train, the next one follows closely",
-            );
-        }
-    };
-    let value = format!(
-        "median {}, 99 % below {}, longest {} of {}",
-        brief(late.p50),
-        brief(late.p99),
-        brief(late.max),
-        late.count
-    );
+pub(super) fn timers(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
+    let late = known(&facts.clock.lateness)?;
+    let (p50, p99, max, count) = (late.p50, late.p99, late.max, late.count);
+    let value =
+        format!("median {}, 99 % below {}, longest {} of {count}", brief(p50), brief(p99), brief(max));
+    let data = json!({ "p50_us": micros(p50), "p99_us": micros(p99), "max_us": micros(max), "count": count });
+    let mut judgement = Judgement::new(value, data);
     // A lane's burst lets it catch up after lateness. Longer lateness reduces the lane's rate.
-    let pace = facts.demand.as_ref().and_then(|demand| demand.pace);
-    let why = match pace {
-        Some(pace) => format!(
+    let pace = demand.and_then(|demand| demand.pace);
+    if let Some(pace) = pace {
+        judgement = judgement.because(format!(
             "a lane of {} may catch up {}; lateness beyond that reduces its rate",
             pace.rate, pace.burst
-        ),
-        None => "after a late train, the next one follows closely".to_owned(),
-    };
-    let finding = Finding::new(Subject::Host, name, value, why).data(json!({
-        "p50_us": micros(late.p50), "p99_us": micros(late.p99), "max_us": micros(late.max), "count": late.count,
-    }));
+        ));
+    }
     let loses = |lateness| pace.is_some_and(|pace| pace.rate * lateness > pace.burst);
+    if p99 <= PUNCTUAL && !loses(p99) {
+        return Ok(judgement.good());
+    }
     // Cores wake late if they sleep deeply or reduce their clock frequency. Only the frequency
     // governor can be changed by a command.
     let command = governor_command(&facts.cores);
-    let is_late = late.p99 > PUNCTUAL || loses(late.p99);
-    let finding = match &command {
-        None if is_late => {
-            let why =
-                format!("{}: stop what else runs on this host, or give evb cores of its own", finding.why);
-            Finding { why, ..finding }
-        }
-        _ => finding,
-    };
-    if loses(late.p50) {
-        finding.bad(command)
-    } else if !is_late {
-        finding.good()
-    } else {
-        finding.better(command)
+    if command.is_none() {
+        judgement = judgement.also(": stop what else runs on this host, or give evb cores of its own");
     }
+    Ok(if loses(p50) { judgement.bad(command) } else { judgement.better(command) })
 }
 
-fn cores(facts: &CoreFacts, demand: Option<&Demand>) -> Finding {
-    let name = "cores";
-    let why = format!(
-        "sources, builders and the kernel's network stack run at the same time; spinning needs {} cores",
-        evb_net::pacing::SPIN_CORES
-    );
-    let (online, allowed) = match (&facts.cores.online, &facts.cores.allowed) {
-        (Ok(online), Ok(allowed)) => (online, allowed),
-        (Err(reason), _) | (_, Err(reason)) => return Finding::missing(Subject::Host, name, reason, why),
-    };
-    let isolated = facts.cores.isolated.clone().unwrap_or_default();
+pub(super) fn cores(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
+    let cores = &facts.cores.cores;
+    let (online, allowed) = (known(&cores.online)?, known(&cores.allowed)?);
     let mut value = format!("{} of {} usable", allowed.len(), online.len());
-    if !isolated.is_empty() {
-        value += &format!(", isolated {}", list(&isolated));
+    if let Ok(isolated) = &cores.isolated
+        && !isolated.is_empty()
+    {
+        value += &format!(", isolated {}", list(isolated));
     }
-    if let Some(quota) = facts.cores.quota {
+    if let Some(quota) = cores.quota {
         value += &format!(", limited to the time of {quota:.2}");
     }
-    let finding = Finding::new(Subject::Host, name, value, why).data(json!({
-        "online": online, "allowed": allowed, "isolated": facts.cores.isolated.as_ref().ok(), "quota": facts.cores.quota,
-    }));
+    let judgement = Judgement::new(
+        value,
+        json!({ "online": online, "allowed": allowed, "isolated": cores.isolated.as_ref().ok(), "quota": cores.quota }),
+    );
+    let affinity = || format!("taskset -c {} evbd run CONFIG", list(online));
     let bound = demand.map(|demand| &demand.cores);
     if let Some(lost) = bound.and_then(|bound| bound.difference(allowed).next()) {
-        let why = format!(
+        let judgement = judgement.because(format!(
             "the configuration binds a role to core {lost}, which this process may not use: correct `cpu`, or start evbd with this core"
-        );
-        let command = online.contains(lost).then(|| affinity(online));
-        return Finding { why, ..finding.bad(command) };
+        ));
+        return Ok(judgement.bad(online.contains(lost).then(affinity)));
     }
-    let granted = facts.cores.quota.unwrap_or(f64::MAX);
-    if (allowed.len() as f64).min(granted) >= evb_net::pacing::SPIN_CORES as f64 {
-        finding.good()
+    let granted = cores.quota.unwrap_or(f64::MAX);
+    Ok(if (allowed.len() as f64).min(granted) >= SPIN_CORES as f64 {
+        judgement.good()
     } else {
-        finding.better((allowed.len() < online.len()).then(|| affinity(online)))
-    }
+        judgement.better((allowed.len() < online.len()).then(affinity))
+    })
 }
 
-fn affinity(online: &BTreeSet<usize>) -> String {
-    format!("taskset -c {} evbd run CONFIG", list(online))
-}
-
-fn governor(facts: &CoreFacts) -> Finding {
-    let (name, why) =
-        ("frequency governor", "a core that has lowered its clock is late when the next train is due");
-    let governors = match &facts.governors {
-        Ok(governors) => governors,
-        Err(reason) => return Finding::missing(Subject::Host, name, reason, why),
-    };
+pub(super) fn governor(facts: &Facts, _: Option<&Demand>) -> Fact<Judgement> {
+    let governors = known(&facts.cores.governors)?;
     let value = governors.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
-    let finding = Finding::new(Subject::Host, name, value, why).data(json!(governors));
-    match governor_command(facts) {
-        None => finding.good(),
-        command => finding.better(command),
-    }
+    let judgement = Judgement::new(value, json!(governors));
+    Ok(match governor_command(&facts.cores) {
+        None => judgement.good(),
+        command => judgement.better(command),
+    })
 }
 
 /// Returns the command that sets the `performance` governor; `None` if all cores have it already,
@@ -182,6 +141,31 @@ fn list(cores: &BTreeSet<usize>) -> String {
     runs.iter().map(run).collect::<Vec<_>>().join(",")
 }
 
-fn micros(time: Duration) -> f64 {
-    time.as_nanos() as f64 / 1e3
+pub(super) fn memory(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
+    let found = known(&facts.memory)?;
+    let threads =
+        if found.threads == 1 { "1 thread".to_owned() } else { format!("{} threads", found.threads) };
+    let needed = demand.and_then(|demand| demand.copies);
+    let judgement = Judgement::new(
+        format!("{} by {threads}", found.rate),
+        json!({
+            "bits_per_second": found.rate.bits_per_second(),
+            "threads": found.threads,
+            "needed_bits_per_second": needed.map(|needed| needed.bits_per_second()),
+        }),
+    );
+    let Some(needed) = needed else {
+        return Ok(if demand.is_some() { judgement } else { judgement.good() });
+    };
+    let ratio = found.rate.bytes_per_second() / needed.bytes_per_second().max(1.0);
+    let remedy = if ratio < COMFORTABLE { ": host fewer of them here, or use a faster host" } else { "" };
+    let judgement =
+        judgement.because(format!("the roles of this host copy {needed} while their links are full{remedy}"));
+    Ok(if ratio >= COMFORTABLE {
+        judgement.good()
+    } else if ratio >= 1.0 {
+        judgement.better(None)
+    } else {
+        judgement.bad(None)
+    })
 }

@@ -1,26 +1,23 @@
-//! Findings about a device: its queueing disciplines, the length of its queue, and the mechanisms
-//! that keep departure times on it.
+//! Rules about a device's queueing disciplines, the length of its queue, and the mechanisms that
+//! keep departure times on it.
 
 use evb_core::units::Rate;
-use evb_net::host::{
-    Unavailable,
-    qdisc::{Etf, Place, Qdisc, QdiscOptions},
+use evb_net::{
+    host::{
+        Fact, Unavailable,
+        qdisc::{Etf, Place, Qdisc, QdiscOptions},
+    },
+    pacing::{Offload, Transport},
 };
-use evb_net::pacing::{Offload, Transport};
 use serde_json::{Value, json};
 
 use super::{
     super::{
         facts::{Demand, DeviceFacts, Proved},
-        finding::Finding,
+        finding::Judgement,
     },
-    brief,
-    device::subject,
+    rule::{brief, known, micros},
 };
-
-pub(super) fn findings(device: &DeviceFacts, demand: Option<&Demand>) -> Vec<Finding> {
-    vec![qdisc(device, demand), queue_length(device), proof(device, demand)]
-}
 
 /// The effect of a device's root queueing discipline on departure times; for a root with several
 /// queues, the effect of its leaves.
@@ -62,54 +59,35 @@ fn kind_of(qdiscs: &[Qdisc]) -> Option<Kind> {
     })
 }
 
-fn qdisc(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
-    let (name, why) =
-        ("qdisc", "only fq holds packets until their departure times: without it, evb's own timers pace");
-    let about = subject(device);
-    let found = match &device.qdiscs {
-        Ok(qdiscs) => kind_of(qdiscs).map(|kind| (qdiscs, kind)),
-        Err(reason) => return Finding::missing(about, name, reason, why),
-    };
-    let Some((qdiscs, kind)) = found else {
-        let reason = Unavailable::new("the kernel names none for this device");
-        return Finding::missing(about, name, &reason, why);
-    };
-    let value = in_words(qdiscs);
-    let finding = Finding::new(about, name, value, why).data(qdiscs.iter().map(data).collect());
-    let because = |why: &str, finding: Finding| Finding { why: why.to_owned(), ..finding };
-    let dev = &device.link.name;
-    match kind {
-        Kind::Fq => because("holds packets until their departure times", finding.good()),
-        Kind::DropsUntimed => because(
-            "etf as root drops every packet without a departure time, TCP and ARP among them",
-            finding.bad(Some(format!("tc qdisc del dev {dev} root"))),
-        ),
-        Kind::Emulates => because(
-            "netem delays or drops packets on purpose: right in a test, wrong in a run",
-            finding.better(Some(format!("tc qdisc del dev {dev} root"))),
-        ),
-        Kind::Limited(rate) => limited(finding, rate, demand, dev),
-        Kind::Classes => because("its classes decide what passes, and doctor does not judge them", finding),
-        Kind::NoQueue | Kind::Plain => match (remark(device, demand), &device.fq_exists) {
-            (Some(remark), _) => because(remark, finding.good()),
-            (None, Ok(false)) => because(
-                "only fq holds packets until their departure times, and this kernel has none: use one with the module sch_fq",
-                finding.better(None),
-            ),
-            (None, _) => finding.better(fq_command(device)),
+pub(super) fn qdisc(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judgement> {
+    let qdiscs = known(&device.qdiscs)?;
+    let kind = kind_of(qdiscs).ok_or_else(|| Unavailable::new("the kernel names none for this device"))?;
+    let judgement = Judgement::new(in_words(qdiscs), qdiscs.iter().map(data).collect());
+    let remove = Some(format!("tc qdisc del dev {} root", device.link.name));
+    Ok(match kind {
+        Kind::Fq => judgement.good().because("holds packets until their departure times"),
+        Kind::DropsUntimed => judgement
+            .bad(remove)
+            .because("etf as root drops every packet without a departure time, TCP and ARP among them"),
+        Kind::Emulates => judgement
+            .better(remove)
+            .because("netem delays or drops packets on purpose: right in a test, wrong in a run"),
+        Kind::Limited(rate) => match demand.and_then(|demand| demand.link_rate) {
+            Some(link) if rate < link => judgement
+                .bad(remove)
+                .because(format!("it passes only {rate}, but the configuration assumes {link}")),
+            Some(_) => judgement.good().because("it passes what the configuration asks"),
+            None => judgement.because(format!("nothing above {rate} passes")),
         },
-    }
-}
-
-fn limited(finding: Finding, rate: Rate, demand: Option<&Demand>, dev: &str) -> Finding {
-    match demand.and_then(|demand| demand.link_rate) {
-        Some(link) if rate < link => {
-            let why = format!("it passes only {rate}, but the configuration assumes {link}");
-            Finding { why, ..finding.bad(Some(format!("tc qdisc del dev {dev} root"))) }
-        }
-        Some(_) => Finding { why: "it passes what the configuration asks".to_owned(), ..finding.good() },
-        None => Finding { why: format!("nothing above {rate} passes"), ..finding },
-    }
+        Kind::Classes => judgement.because("its classes decide what passes, and doctor does not judge them"),
+        Kind::NoQueue | Kind::Plain => match (remark(device, demand), &device.fq_exists) {
+            (Some(remark), _) => judgement.good().because(remark),
+            (None, Ok(false)) => judgement.better(None).because(
+                "only fq holds packets until their departure times, and this kernel has none: use one with the module sch_fq",
+            ),
+            (None, _) => judgement.better(fq_command(device)),
+        },
+    })
 }
 
 /// Formats the root discipline with its options, and the number of disciplines of each kind below
@@ -166,66 +144,51 @@ fn data(qdisc: &Qdisc) -> Value {
 /// Default length of a device's queue in Linux (`txqueuelen`).
 const USUAL_QUEUE: u32 = 1000;
 
-fn queue_length(device: &DeviceFacts) -> Finding {
-    let (name, why) = ("txqueuelen", "datagrams that find this queue full are lost in this host");
-    let about = subject(device);
-    let Some(length) = device.link.queue_length else {
-        return Finding::missing(about, name, &Unavailable::new("the kernel does not report it"), why);
-    };
-    let finding = Finding::new(about, name, length.to_string(), why).data(json!(length));
-    let used = match &device.qdiscs {
-        Ok(qdiscs) => qdiscs.iter().any(|qdisc| qdisc.kind == "pfifo_fast" || qdisc.kind == "pfifo"),
-        Err(_) => return finding,
-    };
-    if !used {
-        Finding { why: "this device's qdisc does not use it".to_owned(), ..finding.good() }
+pub(super) fn queue_length(device: &DeviceFacts, _: Option<&Demand>) -> Fact<Judgement> {
+    let length = device.link.queue_length.ok_or_else(|| Unavailable::new("the kernel does not report it"))?;
+    let judgement = Judgement::new(length.to_string(), json!(length));
+    let Ok(qdiscs) = &device.qdiscs else { return Ok(judgement) };
+    let is_used = qdiscs.iter().any(|qdisc| qdisc.kind == "pfifo_fast" || qdisc.kind == "pfifo");
+    Ok(if !is_used {
+        judgement.good().because("this device's qdisc does not use it")
     } else if length < USUAL_QUEUE {
-        finding.better(Some(format!("ip link set {} txqueuelen {USUAL_QUEUE}", device.link.name)))
+        judgement.better(Some(format!("ip link set {} txqueuelen {USUAL_QUEUE}", device.link.name)))
     } else {
-        finding.good()
-    }
+        judgement.good()
+    })
 }
 
-fn proof(device: &DeviceFacts, demand: Option<&Demand>) -> Finding {
-    let (name, why) =
-        ("offload", "an option that the kernel accepts may do nothing: only what was sent and timed counts");
-    let about = subject(device);
-    let proofs = match &device.proofs {
-        Ok(proofs) => proofs,
-        Err(reason) => return Finding::missing(about, name, reason, why),
-    };
+pub(super) fn proof(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judgement> {
+    let proofs = known(&device.proofs)?;
     let value = proofs.iter().map(in_a_word).collect::<Vec<_>>().join(", ");
     let data = proofs.iter().map(|Proved { transport, proof }| {
         json!({
             "offload": proof.offload.word(), "transport": transport.to_string(), "held": proof.held,
-            "median_error": proof.median_error, "p99_us": proof.p99.map(|time| time.as_nanos() as f64 / 1e3),
-            "seen": proof.why,
+            "median_error": proof.median_error, "p99_us": proof.p99.map(micros), "seen": proof.why,
         })
     });
-    let finding = Finding::new(about, name, value, why).data(data.collect());
+    let judgement = Judgement::new(value, data.collect());
     let tried = |offload, transport| {
         proofs.iter().find(|proved| proved.proof.offload == offload && proved.transport == transport)
     };
     let held = |offload, transport| tried(offload, transport).is_some_and(|proved| proved.proof.held);
     if let Some((demand, asked)) = demand.and_then(|demand| Some((demand, demand.offload?))) {
-        if held(asked, demand.transport()) {
-            return finding.good();
+        let tried = tried(asked, demand.transport());
+        if tried.is_some_and(|proved| proved.proof.held) {
+            return Ok(judgement.good());
         }
-        let seen = tried(asked, demand.transport());
-        let seen = seen.map_or("it could not be tried", |proved| proved.proof.why.as_str());
-        let why = format!("the configuration asks for {asked}: {seen}");
-        return Finding { why, ..finding.bad(command_for(asked, device)) };
+        let seen = tried.map_or("it could not be tried", |proved| proved.proof.why.as_str());
+        let judgement = judgement.because(format!("the configuration asks for {asked}: {seen}"));
+        return Ok(judgement.bad(command_for(asked, device)));
     }
-    let finding = Finding { why: remark(device, demand).unwrap_or(why).to_owned(), ..finding };
+    if let Some(remark) = remark(device, demand) {
+        return Ok(judgement.good().because(remark));
+    }
     let by_the_kernel = match demand.map(Demand::transport) {
         Some(Transport::Tcp) => held(Offload::PacingRate, Transport::Tcp),
         _ => held(Offload::Txtime, Transport::Udp) || held(Offload::Etf, Transport::Udp),
     };
-    if by_the_kernel || remark(device, demand).is_some() {
-        finding.good()
-    } else {
-        finding.better(fq_command(device))
-    }
+    Ok(if by_the_kernel { judgement.good() } else { judgement.better(fq_command(device)) })
 }
 
 /// Returns the command that makes this offload work on the device; `None` if there is none.

@@ -17,7 +17,8 @@ use super::{
         facts::Facts,
         finding::{Finding, Subject, Verdict},
     },
-    brief, judge,
+    judge,
+    rule::brief,
 };
 
 /// Returns the finding with this name, which must occur exactly once.
