@@ -23,13 +23,25 @@ pub fn has(module: &str, option: &str) -> Fact<bool> {
     if lists.iter().flatten().any(|list| is_listed(list, module)) {
         return Ok(true);
     }
-    let built_in = format!("{option}=y");
-    match configuration() {
-        Some(text) => Ok(text.lines().any(|line| line == built_in)),
-        None if lists.iter().all(Result::is_ok) => Ok(false),
-        None => Err(Unavailable::new(format!(
+    let lists_are_read = lists.iter().all(Result::is_ok);
+    is_configured(configuration().as_deref(), option, lists_are_read).ok_or_else(|| {
+        Unavailable::new(format!(
             "the lists of this kernel's modules cannot be read, so it is unknown if it has {module}"
-        ))),
+        ))
+    })
+}
+
+/// Decides if the kernel has a feature that no list of modules names; `None` if it is unknown,
+/// because the feature may be a module in a list that was not read.
+fn is_configured(configuration: Option<&str>, option: &str, lists_are_read: bool) -> Option<bool> {
+    let is_set = |value: &str| {
+        let wanted = format!("{option}={value}");
+        configuration.map(|text| text.lines().any(|line| line == wanted))
+    };
+    match (is_set("y"), is_set("m")) {
+        (Some(true), _) => Some(true),
+        (_, Some(false)) => Some(false),
+        _ => lists_are_read.then_some(false),
     }
 }
 

@@ -85,7 +85,10 @@ pub(super) fn qdisc(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judge
             (None, Ok(false)) => judgement.better(None).because(
                 "only fq holds packets until their departure times, and this kernel has none: use one with the module sch_fq",
             ),
-            (None, _) => judgement.better(fq_command(device)),
+            (None, Err(reason)) => judgement
+                .better(fq_command(device))
+                .also(format!("; the command fails where the kernel has no fq: {reason}")),
+            (None, Ok(true)) => judgement.better(fq_command(device)),
         },
     })
 }

@@ -216,6 +216,10 @@ const QUEUES: &[Change] = &[
         plain(f, "pfifo_fast");
         device(f).fq_exists = Ok(false);
     }),
+    ("pfifo_fast, unknown if the kernel has fq", |f| {
+        plain(f, "pfifo_fast");
+        device(f).fq_exists = unknown();
+    }),
     ("pfifo_fast, short queue", |f| {
         plain(f, "pfifo_fast");
         device(f).link.queue_length = Some(999);
