@@ -174,9 +174,9 @@ impl Replay {
         recorded_files(path, selection)?.try_for_each(|file| file.map(drop))
     }
 
-    /// Plays one source of event files; `path` is a file, or a directory, of whose files the
-    /// selection must leave those of one run. The recorded events are played in the order of their
-    /// ids, the first as event 1.
+    /// Plays one source of event files; `path` is a file or a directory. The files of a directory
+    /// that match the selection must belong to one run. The recorded events are played in the order
+    /// of their ids, and are numbered from 1.
     ///
     /// # Errors
     /// [`ReplayError`]: there are no event files, they are of several runs, they are damaged, or

@@ -90,7 +90,7 @@ enum NoRoom {
 }
 
 pub(super) fn intake(max_fragment: Bytes, backlog: Bytes) -> (Intake, Outlet) {
-    let largest = cost(max_fragment);
+    let largest = permits_for(max_fragment);
     let limit = backlog.count().clamp(1, Semaphore::MAX_PERMITS as u64).max(largest.into());
     let (sender, receiver) = mpsc::channel(CHANNEL);
     let permits = Arc::new(Semaphore::new(limit as usize));
@@ -103,13 +103,13 @@ pub(super) fn intake(max_fragment: Bytes, backlog: Bytes) -> (Intake, Outlet) {
 }
 
 /// Returns the number of backlog permits that a fragment needs.
-fn cost(size: Bytes) -> u32 {
+fn permits_for(size: Bytes) -> u32 {
     u32::try_from(size.count() + OVERHEAD).unwrap_or(u32::MAX)
 }
 
 impl Intake {
     pub(super) async fn push(&self, fragment: Fragment) -> Result<(), PushError> {
-        check_process()?;
+        check_not_forked()?;
         let first = *self.undecided.borrow();
         self.check(&fragment, first)?;
         let room = self.room_for(&fragment, first).await?;
@@ -125,7 +125,7 @@ impl Intake {
         if let Err(reason) = self.check(&fragment, first) {
             return Err(TryPushError::Refused { reason, fragment });
         }
-        match self.try_room(fragment.event, cost(fragment.size()), first) {
+        match self.try_room(fragment.event, permits_for(fragment.size()), first) {
             Ok(room) => room.fill(PushedFragments::One(fragment)),
             Err(NoRoom::Full) => return Err(TryPushError::Full(fragment)),
             Err(NoRoom::Ended) => return Err(TryPushError::Ended(fragment)),
@@ -135,7 +135,7 @@ impl Intake {
 
     /// Pushes the fragments in their order and removes them, until `fragments` is empty.
     pub(super) async fn push_many(&self, fragments: &mut Vec<Fragment>) -> Result<(), PushError> {
-        check_process()?;
+        check_not_forked()?;
         while let Some(head) = fragments.first() {
             let first = *self.undecided.borrow();
             self.check(head, first)?;
@@ -156,12 +156,13 @@ impl Intake {
         Ok(())
     }
 
+    /// Waits for memory, and for a place in the queue, for a fragment of at most `size`.
     pub(super) async fn reserve(&self, size: Bytes) -> Result<Permit<'_>, PushError> {
-        check_process()?;
+        check_not_forked()?;
         if size > self.max_fragment {
             return Err(PushError::Reservation { size, limit: self.max_fragment });
         }
-        let permits = self.permits.acquire_many(cost(size)).await.map_err(|_| PushError::Ended)?;
+        let permits = self.permits.acquire_many(permits_for(size)).await.map_err(|_| PushError::Ended)?;
         let place = self.fragments.reserve().await.map_err(|_| PushError::Ended)?;
         Ok(Permit::new(Room { place, permits: Some(permits) }, size))
     }
@@ -187,7 +188,7 @@ impl Intake {
         let is_decided = fragments.first().is_some_and(|head| head.event < first);
         let (mut count, mut total) = (0, 0);
         for fragment in fragments.iter().take(BATCH) {
-            let with_it = cost(fragment.size()).saturating_add(total);
+            let with_it = permits_for(fragment.size()).saturating_add(total);
             let fits = count == 0 || with_it <= self.batch_cost;
             if !fits || (fragment.event < first) != is_decided || self.check(fragment, first).is_err() {
                 break;
@@ -200,7 +201,7 @@ impl Intake {
     /// Waits for room for a fragment that has passed the check. A fragment of a decided event does
     /// not wait for the backlog. A call that is cancelled returns its permits.
     async fn room_for(&self, fragment: &Fragment, first: EventId) -> Result<Room<'_>, PushError> {
-        let (event, cost) = (fragment.event, cost(fragment.size()));
+        let (event, cost) = (fragment.event, permits_for(fragment.size()));
         match self.try_room(event, cost, first) {
             Ok(room) => return Ok(room),
             Err(NoRoom::Ended) => return Err(PushError::Ended),
@@ -274,7 +275,7 @@ impl Outlet {
 }
 
 /// Refuses a forked child, in which nobody takes fragments.
-fn check_process() -> Result<(), PushError> {
+fn check_not_forked() -> Result<(), PushError> {
     if is_forked_child() { Err(PushError::Forked) } else { Ok(()) }
 }
 

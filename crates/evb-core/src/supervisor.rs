@@ -257,10 +257,10 @@ impl SupervisorCore {
         if !counts_triggers(self.phase, &self.books) || !self.intake.is_external() {
             return 0;
         }
-        let count = self.intake.add(count);
-        let taken = self.deciding(now).take_pending(now);
-        self.drain_if_over(taken, now);
-        count
+        let accepted = self.intake.add(count);
+        let decided = self.deciding(now).take_pending(now);
+        self.drain_if_over(decided, now);
+        accepted
     }
 
     /// Handles the passage of time. May be called at any time, and must be called at the time that

@@ -234,6 +234,7 @@ impl ClassTree {
     /// next trains leave later accordingly.
     pub fn charge_lane(&mut self, lane: LaneIndex, wire: WireBytes, now: Instant) {
         let Some(leaf) = self.lanes.get_mut(lane.get()) else { return };
+        // A train that waits has earned tokens since it became ready.
         if let Some(gate) = &mut leaf.bucket {
             gate.spend(wire, now, leaf.train.map_or(now, |_| leaf.since));
         }

@@ -23,7 +23,7 @@ use frames::{CarriedFrame, CarriedFrames, FrameTicket};
 pub use model::NetworkModel;
 use programs::Programs;
 pub(crate) use switches::Switches;
-use switches::{HOSTS, PortIndex, Queued, Via};
+use switches::{ANY_HOST, PortIndex, Queued, Via};
 pub use tree::{Service, Trunk};
 pub(crate) use tree::{SwitchIndex, Tree};
 
@@ -315,7 +315,11 @@ impl Network {
         let ticket = self.frames.insert(frame, to);
         self.departed += 1;
         let line = self.switches.line_of_uplink(from);
-        self.world.schedule_in(line, arrives, Happening::AtSwitch(self.switches.home(from), HOSTS, ticket));
+        self.world.schedule_in(
+            line,
+            arrives,
+            Happening::AtSwitch(self.switches.home(from), ANY_HOST, ticket),
+        );
     }
 
     /// Passes a frame that reached a switch to the port of its way. Random losses happen at the

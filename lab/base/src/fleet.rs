@@ -67,7 +67,7 @@ impl Fleet {
 
     /// Starts `evbd run CONFIG --role …` on every host; the supervisor reads another configuration
     /// file than the other roles.
-    pub fn start_led(
+    pub fn start_with_two_configs(
         network: &Network,
         evbd: &Path,
         supervisor: &Path,

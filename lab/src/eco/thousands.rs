@@ -64,6 +64,7 @@ pub(crate) struct ThousandsArgs {
 
 pub(super) fn run(setting: &Setting, args: &ThousandsArgs) -> Result<u8> {
     ensure!(args.processes >= 2 && args.sources >= args.processes, "each process needs a source");
+    // The command starts itself again in a network namespace of its own.
     if !args.inside {
         let mut again = setting.again("thousands");
         again.extend([format!("--sources={}", args.sources), format!("--builders={}", args.builders)]);

@@ -137,7 +137,7 @@ impl Play {
             report.note(format!("{name}: SKIP slow sinks: no loop device here"));
         }
         let (config, led) = self.configure(&folder, &disks)?;
-        let fleet = Fleet::start_led(&network, &bench.evbd, &led, &config, &folder)?;
+        let fleet = Fleet::start_with_two_configs(&network, &bench.evbd, &led, &config, &folder)?;
         let usual = self.event_rate(HALF) * FRAGMENT as f64 * 8.0;
         let director = Director::new(&network, &disks, &bench.evbd, &led, usual);
         let mut scene =

@@ -113,6 +113,7 @@ impl Rows {
                     self.levels(1, 0, 1);
                 }
             }
+            // An event without any other row still gets one.
             if record.fragments.is_empty() && record.is_whole() {
                 self.levels(0, 0, 0);
             }

@@ -367,6 +367,7 @@ impl Lane {
         let counts = self.socket.collect()?;
         self.sent.refused = counts.missed + counts.invalid + counts.other;
         self.sent.messages = counts.sent;
+        // Only a shaped stream has departure times to compare with.
         if let Way::Shaped(_, rate) = self.stream.way {
             self.sent.ideal = ideal(&self.sent.triggers, self.stream.size.buffer() / rate);
         }

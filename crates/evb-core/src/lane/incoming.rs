@@ -42,7 +42,8 @@ pub struct IncomingLane {
     connected: bool,
 }
 
-/// An announced fragment, or several adjacent settled fragments merged into one entry.
+/// An announced fragment, or several adjacent fragments that were received or given up, merged into
+/// one entry.
 #[derive(Clone, Copy, Debug)]
 pub struct IncomingFragment {
     /// The announcement of the fragment, or of the first of the merged fragments.

@@ -16,7 +16,7 @@ use crate::{
     wire::control::{MAX_BUILDERS, MAX_NAME, MAX_OUTSTANDING, MAX_SLOTS, RunParameters, Welcome, is_name},
 };
 
-/// Failures that written journal entries survive.
+/// Moment of the journal's sync to disk, by the failures that written entries must survive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JournalFsync {
     /// Entries survive a killed process, because the kernel has them.

@@ -49,6 +49,7 @@ impl OutputFile {
         let storage = disk.create(&path).map_err(FileError::of("create", &path))?;
         let (bytes, tag) = header.encode();
         let (staging, entries) = (Staging::new(), Vec::new());
+        // The closing block of version 2 repeats the header.
         let repeated = if tag.version == FormatVersion::Two { bytes.clone() } else { Vec::new() };
         let mut output = Self {
             path,

@@ -301,7 +301,8 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
 
     /// Checks that no lane sends more than rate × T + burst line bytes in any time T, no matter how
-    /// late its timeouts are handled.
+    /// late its timeouts are handled. A burst is at least one packet; 2 ns and 1 byte allow for
+    /// rounding.
     #[test]
     fn a_paced_lane_never_exceeds_its_rate_and_burst(
         mbits in 10u64..20_000,

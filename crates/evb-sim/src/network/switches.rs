@@ -25,7 +25,7 @@ pub(super) type PortIndex = u32;
 pub(super) type Via = PortIndex;
 
 /// The link of any host of a switch.
-pub(super) const HOSTS: Via = Via::MAX;
+pub(super) const ANY_HOST: Via = Via::MAX;
 
 /// All switches.
 #[derive(Debug)]
@@ -201,12 +201,23 @@ impl Building<'_> {
     /// the host `to`.
     fn incoming(&self, switch: SwitchIndex, out: Option<usize>, to: Option<HostIndex>) -> Vec<Via> {
         let below = (0..self.upper.len()).filter(|trunk| self.upper[*trunk] == switch);
-        let below = below.filter(|trunk| Some(*trunk) != out).map(|trunk| self.hosts + 2 * trunk as Via);
-        let own = switch.checked_sub(1).filter(|trunk| *trunk != out.unwrap_or(usize::MAX));
-        let above = own.map(|trunk| self.hosts + 2 * trunk as Via + 1);
+        let below = below.filter(|trunk| Some(*trunk) != out).map(|trunk| self.upwards(trunk));
+        // Switch n + 1 hangs on trunk n.
+        let above = switch.checked_sub(1).filter(|trunk| Some(*trunk) != out);
+        let above = above.map(|trunk| self.downwards(trunk));
         let mut hosts = (0..self.homes.len()).filter(|host| Some(*host) != to);
-        let locals = hosts.any(|host| self.homes[host] == switch).then_some(HOSTS);
+        let locals = hosts.any(|host| self.homes[host] == switch).then_some(ANY_HOST);
         below.chain(above).chain(locals).collect()
+    }
+
+    /// Returns the direction of a trunk from its lower switch to its upper one.
+    fn upwards(&self, trunk: usize) -> Via {
+        self.hosts + 2 * trunk as Via
+    }
+
+    /// Returns the direction of a trunk from its upper switch to its lower one.
+    fn downwards(&self, trunk: usize) -> Via {
+        self.upwards(trunk) + 1
     }
 
     fn port(&self, rate: Rate, buffer: Bytes, incoming: Vec<Via>) -> Port<FrameTicket> {

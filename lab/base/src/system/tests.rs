@@ -100,7 +100,7 @@ fn triggers_may_come_by_multicast() {
 }
 
 #[test]
-fn a_third_level_keeps_one_event_in_some() {
+fn third_level_and_network_settings_are_written_to_the_configuration() {
     let level = ThirdLevel { keep_every: 20, folder: "/run".into() };
     let system = System::new(Mode::None, 1000).third_level(level).networked("receive_buffer = \"8192 B\"");
     let table: toml::Table = system.config(Shape { builders: 2, ..SHAPE }, 2.5).unwrap().parse().unwrap();

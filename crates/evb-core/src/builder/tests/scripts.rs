@@ -72,9 +72,11 @@ fn announced_bytes_outlive_the_deadline_while_their_source_lives() {
     bench.assign(&[1], at(0));
     bench.send(LaneIndex::new(0), 1, b"here", at(1));
     bench.announce(LaneIndex::new(1), 1, 6, at(1));
+    // Long past the deadline, the event still waits for the announced bytes.
     bench.core.handle_timeout(at(60_000));
     bench.poll(at(60_000));
     assert!(bench.events.is_empty());
+    // The supervisor takes source 2 for down: the event ends without it.
     bench.core.handle_roster(2, [0].into_iter().collect(), SourceSet::default(), at(60_001));
     bench.poll(at(60_001));
     assert_eq!(bench.events[0].missing, [MissingSource::new(SourceId::new(2), Cause::Down)]);

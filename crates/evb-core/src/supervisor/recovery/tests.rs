@@ -190,7 +190,7 @@ fn times_go_on_over_boots_and_supervisors() {
     first.trigger(1);
     running.push(first.core.survey(first.now).running_s);
     // The clock of the second boot is behind that of the first boot, and the clock of the third
-    // boot is ahead of both.
+    // boot is ahead of both. Each row has a boot, its clock, and the seconds for which it runs.
     let mut stage = first;
     for (boot, clock, more) in [("two", 50, 5), ("two", 55, 2), ("three", 9000, 1), ("three", 9001, 1)] {
         stage.now = Instant::from_nanos(clock * 1_000_000_000);
@@ -200,6 +200,7 @@ fn times_go_on_over_boots_and_supervisors() {
         running.push(stage.core.survey(stage.now).running_s);
     }
     assert_eq!(running, [0.0, 10.0, 15.0, 17.0, 18.0, 19.0]);
+    // Events with their ages, without the time in which there was no supervisor.
     assert_eq!(ages(&stage), [(1, 19), (2, 9), (3, 4), (4, 2), (5, 1), (6, 0)]);
 }
 

@@ -44,7 +44,8 @@ impl Prefix {
         }
         let prefix = Self::numbers(fields, tag.version).ok_or(Flaw::PastEnd)?;
         prefix.check(available, tag.version)?;
-        // The tag is compared before the head is read, so a file within a payload costs little.
+        // A payload may contain an event file. Its records carry another tag, and are refused here
+        // before their heads are read.
         if tag.version == FormatVersion::Two && tag_at(bytes) != Some(tag.checksum) {
             return Err(Flaw::Tag);
         }
@@ -102,8 +103,8 @@ impl Prefix {
             return Err(Flaw::HeadChecksum);
         }
         let (head, flags) = match tag.version {
-            FormatVersion::One => self.first(content),
-            FormatVersion::Two => self.second(content),
+            FormatVersion::One => self.decode_version_1(content),
+            FormatVersion::Two => self.decode_version_2(content),
         }
         .ok_or(Flaw::Lengths)?;
         let head = Head { refusal: head.refusal.or_else(|| head.foreign_in(tag)), ..head };
@@ -119,7 +120,7 @@ impl Prefix {
     }
 
     /// Decodes the rest of a head of version 1, and returns the head with its flags.
-    fn first(self, content: &[u8]) -> Option<(Head<'_>, u16)> {
+    fn decode_version_1(self, content: &[u8]) -> Option<(Head<'_>, u16)> {
         let mut fields = Fields(content.get(16..)?);
         let event = EventId::new(fields.u64()?);
         let epoch = Epoch::new(fields.u64()?);
@@ -150,18 +151,18 @@ impl Prefix {
     }
 
     /// Decodes the rest of a head of version 2, and returns the head with its flags.
-    fn second(self, content: &[u8]) -> Option<(Head<'_>, u16)> {
+    fn decode_version_2(self, content: &[u8]) -> Option<(Head<'_>, u16)> {
         let mut fields = Fields(content.get(16..)?);
         let event = EventId::new(fields.u64()?);
         let epoch = Epoch::new(fields.u64()?);
         let triggered = Instant::from_nanos(fields.u64()?);
         let utc = Utc::from_nanos(fields.u64()?);
-        fields.u64()?;
+        let _file_tag = fields.u64()?; // compared with the prefix
         let run = RunNumber::new(fields.u32()?);
         let short_run_id = ShortRunId::from_bytes(fields.array()?);
         let builder = BuilderId::new(fields.u16()?);
         let flags = fields.u16()?;
-        fields.u32()?;
+        let _fragments = fields.u32()?; // read with the prefix
         let (fragments, _) = fields.bytes(FRAGMENT_ENTRY as usize * self.fragments)?.as_chunks();
         let mut head = Head {
             length: self.length,
@@ -245,7 +246,8 @@ impl<'a> Head<'a> {
         self.absent.iter()
     }
 
-    /// Takes the sections of a head. Returns `None` if they are malformed.
+    /// Takes the sections of a head. Returns `None` if they are malformed. Of the tag and the lost
+    /// packets, which readers look up when they are asked for them, only the length is checked.
     fn take_sections(&mut self, sections: Sections<'a>) -> Option<()> {
         for section in sections {
             let section = section.ok()?;
