@@ -5,7 +5,7 @@ use std::{
     collections::hash_map::RandomState,
     fs,
     hash::{BuildHasher as _, Hasher as _},
-    io::{self, Read as _, Write as _},
+    io::{self, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
     thread,
     time::{Duration, Instant as Wall},
@@ -18,7 +18,7 @@ use socket2::SockRef;
 use super::{
     search::{Rig, Share},
     trace::{Trace, Train},
-    wire::{MOST, Message, Numbered, Order, RECORD},
+    wire::{MOST, Message, Numbered, Order, receive_exactly},
 };
 
 /// Time limit for a new connection's first message, so that a silent peer does not delay the
@@ -86,10 +86,70 @@ pub(super) enum ListenError {
 /// A sender, with its connection to the listener.
 #[derive(Debug)]
 struct Sender {
+    /// Number of the sender for people, counted from 1.
+    number: usize,
     control: TcpStream,
     address: SocketAddr,
     /// Difference between the clocks: the sender's time minus the listener's, in nanoseconds.
     offset: i64,
+}
+
+impl Sender {
+    fn tell(&mut self, message: Message) -> Result<(), ListenError> {
+        self.control.write_all(&message.encode()).map_err(|reason| self.gone(reason))
+    }
+
+    fn hear(&mut self) -> Result<Message, ListenError> {
+        let heard = Message::receive(&mut self.control, ANSWER).map_err(|reason| self.gone(reason))?;
+        heard.ok_or_else(|| self.confused())
+    }
+
+    fn gone(&self, reason: io::Error) -> ListenError {
+        ListenError::Gone { sender: self.number, address: self.address, reason }
+    }
+
+    fn confused(&self) -> ListenError {
+        ListenError::Confused { sender: self.number, address: self.address }
+    }
+
+    /// Measures the offset of the sender's clock by the ping with the shortest round trip. The
+    /// offset only has to be precise enough for a common start of the senders; the results use only
+    /// differences between delays.
+    fn compare_clocks(&mut self) -> Result<(), ListenError> {
+        let mut best = u64::MAX;
+        for nonce in 0..PINGS {
+            let asked = clock::now();
+            self.tell(Message::Ping { nonce })?;
+            let nanos = match self.hear()? {
+                Message::Pong { nonce: echoed, nanos } if echoed == nonce => nanos,
+                _ => return Err(self.confused()),
+            };
+            let there_and_back = clock::now().since(asked).as_nanos() as u64;
+            if there_and_back < best {
+                best = there_and_back;
+                let ours = asked.as_nanos() + there_and_back / 2;
+                self.offset = nanos.wrapping_sub(ours) as i64;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the sending times of the sender's datagrams. The sender must report as many times as
+    /// the order has datagrams, in increasing order.
+    fn read_times(&mut self, order: &Order, train: &mut Train) -> Result<(), ListenError> {
+        train.errors = match self.hear()? {
+            Message::Sent { burst, count, errors } if (burst, count) == (order.burst, order.total()) => {
+                errors
+            }
+            _ => return Err(self.confused()),
+        };
+        let mut bytes = vec![0; order.total() as usize * 4];
+        receive_exactly(&mut self.control, &mut bytes, ANSWER).map_err(|reason| self.gone(reason))?;
+        let (times, _) = bytes.as_chunks::<4>();
+        let since_start = times.iter().map(|time| i64::from(u32::from_le_bytes(*time)));
+        train.sent = since_start.map(|time| order.start as i64 + time).collect();
+        if train.sent.is_sorted() { Ok(()) } else { Err(self.confused()) }
+    }
 }
 
 /// The listening end: its connections to the senders, and the socket that receives their datagrams.
@@ -161,8 +221,8 @@ impl<'p> Listener<'p> {
                 Err(_) => thread::sleep(Duration::from_millis(20)),
             }
         }
-        for sender in 0..listener.senders.len() {
-            listener.compare_clocks(sender)?;
+        for sender in &mut listener.senders {
+            sender.compare_clocks()?;
         }
         listener.progress = progress;
         listener.until = Wall::now() + wanted.time;
@@ -173,67 +233,22 @@ impl<'p> Listener<'p> {
         control.set_nonblocking(false)?;
         control.set_nodelay(true)?;
         control.set_write_timeout(Some(HELLO))?;
-        if read(&mut control, HELLO)? != Some(Message::Hello) {
+        if Message::receive(&mut control, HELLO)? != Some(Message::Hello) {
             return Err(io::ErrorKind::InvalidData.into());
         }
         let sender = u16::try_from(self.senders.len()).map_err(|_| io::ErrorKind::QuotaExceeded)?;
         let (port, payload, token) = (self.local.port(), self.payload, self.token);
         control.write_all(&Message::Welcome { sender, port, payload, token }.encode())?;
-        self.senders.push(Sender { control, address, offset: 0 });
+        self.senders.push(Sender { number: self.senders.len() + 1, control, address, offset: 0 });
         Ok(())
-    }
-
-    /// Measures the offset of a sender's clock by the ping with the shortest round trip. The offset
-    /// only has to be precise enough for a common start of the senders; the results use only
-    /// differences between delays.
-    fn compare_clocks(&mut self, sender: usize) -> Result<(), ListenError> {
-        let mut best = u64::MAX;
-        for nonce in 0..PINGS {
-            let asked = clock::now();
-            self.tell(sender, Message::Ping { nonce })?;
-            let Message::Pong { nonce: echoed, nanos } = self.hear(sender)? else {
-                return Err(self.confused(sender));
-            };
-            if echoed != nonce {
-                return Err(self.confused(sender));
-            }
-            let there_and_back = clock::now().since(asked).as_nanos() as u64;
-            if there_and_back < best {
-                best = there_and_back;
-                let ours = asked.as_nanos() + there_and_back / 2;
-                self.senders[sender].offset = nanos.wrapping_sub(ours) as i64;
-            }
-        }
-        Ok(())
-    }
-
-    fn tell(&mut self, sender: usize, message: Message) -> Result<(), ListenError> {
-        let to = &mut self.senders[sender];
-        let written = to.control.write_all(&message.encode());
-        written.map_err(|reason| ListenError::Gone { sender: sender + 1, address: to.address, reason })
-    }
-
-    fn hear(&mut self, sender: usize) -> Result<Message, ListenError> {
-        let from = &mut self.senders[sender];
-        let heard = read(&mut from.control, ANSWER);
-        let heard = heard.map_err(|reason| ListenError::Gone {
-            sender: sender + 1,
-            address: from.address,
-            reason,
-        })?;
-        heard.ok_or_else(|| self.confused(sender))
-    }
-
-    fn confused(&self, sender: usize) -> ListenError {
-        ListenError::Confused { sender: sender + 1, address: self.senders[sender].address }
     }
 
     /// Tells the senders the result and the end of the measurement.
     pub(super) fn end(mut self, found: Option<Bytes>) {
         let bytes = found.map_or(0, Bytes::count);
-        for sender in 0..self.senders.len() {
+        for sender in &mut self.senders {
             // An error means that the sender has left already.
-            let _ = self.tell(sender, Message::End { bytes });
+            let _ = sender.tell(Message::End { bytes });
         }
     }
 
@@ -272,25 +287,6 @@ impl<'p> Listener<'p> {
             }
         }
         Ok(())
-    }
-
-    /// Reads the sending times of a sender's datagrams. The sender must report as many times as the
-    /// order has datagrams, in increasing order.
-    fn times(&mut self, sender: usize, order: &Order, train: &mut Train) -> Result<(), ListenError> {
-        let said = self.hear(sender)?;
-        let Message::Sent { burst, count, errors } = said else { return Err(self.confused(sender)) };
-        if (burst, count) != (order.burst, order.total()) {
-            return Err(self.confused(sender));
-        }
-        let mut bytes = vec![0; order.total() as usize * 4];
-        let from = &mut self.senders[sender];
-        let heard = fill(&mut from.control, &mut bytes, ANSWER);
-        heard.map_err(|reason| ListenError::Gone { sender: sender + 1, address: from.address, reason })?;
-        let (words, _) = bytes.as_chunks::<4>();
-        train.sent =
-            words.iter().map(|word| order.start as i64 + i64::from(u32::from_le_bytes(*word))).collect();
-        train.errors = errors;
-        if !train.sent.is_sorted() { Err(self.confused(sender)) } else { Ok(()) }
     }
 
     /// Returns an error if a sender's path loses datagrams ahead of bursts, which are too far apart
@@ -358,11 +354,11 @@ impl Rig for Listener<'_> {
             orders.push(order);
         }
         for (sender, order) in orders.iter().enumerate().filter(|(_, order)| order.count > 0) {
-            self.tell(sender, Message::Order(*order))?;
+            self.senders[sender].tell(Message::Order(*order))?;
         }
         self.collect(&mut trace, over)?;
         for (sender, order) in orders.iter().enumerate().filter(|(_, order)| order.count > 0) {
-            self.times(sender, order, &mut trace.trains[sender])?;
+            self.senders[sender].read_times(order, &mut trace.trains[sender])?;
         }
         trace.host_drops = socket_drops(self.local).saturating_sub(drops_before);
         self.judge_path(&trace)?;
@@ -378,33 +374,6 @@ impl Rig for Listener<'_> {
             say(progress);
         }
     }
-}
-
-fn read(control: &mut TcpStream, patience: Duration) -> io::Result<Option<Message>> {
-    let mut record = [0; RECORD];
-    fill(control, &mut record, patience)?;
-    Ok(Message::decode(&record))
-}
-
-/// Fills `room` with received bytes; fails if this takes longer than `patience` in total, even if
-/// bytes arrive one by one.
-fn fill(control: &mut TcpStream, room: &mut [u8], patience: Duration) -> io::Result<()> {
-    let until = Wall::now() + patience;
-    let mut filled = 0;
-    while let Some(rest) = room.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        let left = until.saturating_duration_since(Wall::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        control.set_read_timeout(Some(left))?;
-        match control.read(rest) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(bytes) => filled += bytes,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
 }
 
 /// Returns the number of datagrams that the kernel dropped because the socket of this port was

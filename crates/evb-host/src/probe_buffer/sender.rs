@@ -1,7 +1,7 @@
 //! `evbd probe-buffer send`: sends the datagrams that the listener orders, within fixed limits.
 
 use std::{
-    io::{self, Read as _, Write as _},
+    io::{self, Write as _},
     net::{IpAddr, SocketAddr, TcpStream, UdpSocket},
     thread,
     time::{Duration, Instant as Wall},
@@ -11,7 +11,7 @@ use evb_core::{time::Instant, units::Bytes};
 use evb_net::clock;
 use socket2::{Domain, Socket, Type};
 
-use super::wire::{HEADER, MOST, Message, Numbered, Order, RECORD};
+use super::wire::{HEADER, MOST, Message, Numbered, Order};
 
 /// Time for which connecting to the listener is retried.
 const CONNECT: Duration = Duration::from_secs(30);
@@ -57,11 +57,11 @@ pub(super) enum SendError {
 pub(super) fn send(listener: SocketAddr, bind: Option<IpAddr>) -> Result<Bytes, SendError> {
     let mut control = connect(listener, bind)?;
     control.set_nodelay(true)?;
-    control.set_read_timeout(Some(SILENCE))?;
     control.set_write_timeout(Some(SOON))?;
     control.write_all(&Message::Hello.encode())?;
     let stranger = |what| SendError::Stranger(listener, what);
-    let Some(Message::Welcome { sender, port, payload, token }) = read(&mut control)? else {
+    let Some(Message::Welcome { sender, port, payload, token }) = Message::receive(&mut control, SILENCE)?
+    else {
         return Err(stranger("its first message is not a welcome"));
     };
     if !(HEADER as u16..=LARGEST).contains(&payload) {
@@ -76,19 +76,17 @@ pub(super) fn send(listener: SocketAddr, bind: Option<IpAddr>) -> Result<Bytes, 
     let began = Wall::now();
     let mut left = MOST_BYTES;
     loop {
-        match read(&mut control)? {
+        match Message::receive(&mut control, SILENCE)? {
             Some(Message::Ping { nonce }) => {
                 let nanos = clock::now().as_nanos();
                 control.write_all(&Message::Pong { nonce, nanos }.encode())?;
             }
             Some(Message::Order(order)) => {
                 let asked = u64::from(order.total()).saturating_mul(payload.into());
-                left = left.checked_sub(asked).ok_or_else(|| {
-                    stranger("it asks for more datagrams or more time than a measurement needs")
-                })?;
-                if !is_moderate(&order) || began.elapsed() > LONGEST {
+                if asked > left || !is_moderate(&order) || began.elapsed() > LONGEST {
                     return Err(stranger("it asks for more datagrams or more time than a measurement needs"));
                 }
+                left -= asked;
                 let head = Numbered { sender, token, burst: order.burst, index: 0 };
                 let (times, errors) = obey(&socket, &order, head, &mut datagram);
                 let sent = Message::Sent { burst: order.burst, count: order.total(), errors };
@@ -120,12 +118,6 @@ fn connect(listener: SocketAddr, bind: Option<IpAddr>) -> Result<TcpStream, Send
     }
 }
 
-fn read(control: &mut TcpStream) -> io::Result<Option<Message>> {
-    let mut record = [0; RECORD];
-    control.read_exact(&mut record)?;
-    Ok(Message::decode(&record))
-}
-
 /// Returns true if a real measurement could need an order of this size.
 pub(super) fn is_moderate(order: &Order) -> bool {
     let soon = SOON.as_nanos() as u64;
@@ -146,8 +138,9 @@ fn obey(socket: &UdpSocket, order: &Order, head: Numbered, datagram: &mut [u8]) 
     let (mut errors, mut next) = (0, 0);
     for index in 0..order.total() {
         let due = order.start.saturating_add(order.due(index)).max(next);
-        let encoded = Numbered { index, ..head }.encode();
-        datagram.iter_mut().zip(encoded).for_each(|(place, byte)| *place = byte);
+        if let Some(header) = datagram.first_chunk_mut() {
+            *header = Numbered { index, ..head }.encode();
+        }
         let now = wait_until(Instant::from_nanos(due));
         // The operating system refuses a datagram if the socket's send buffer is full, or if an
         // earlier datagram caused an error.

@@ -5,6 +5,12 @@
 //! determines an allocation. After a [`Message::Sent`], the listener reads exactly as many times as
 //! it has ordered datagrams; a sender that announces another number is disconnected.
 
+use std::{
+    io::{self, Read as _},
+    net::TcpStream,
+    time::{Duration, Instant},
+};
+
 /// Size of every record in bytes.
 pub(super) const RECORD: usize = 48;
 /// Magic number of the first message, by which the listener recognises senders.
@@ -93,10 +99,16 @@ impl Message {
             Self::End { bytes } => (7, [0; 3], [bytes, 0, 0, 0]),
         };
         let mut record = [0; RECORD];
-        let words = [kind].into_iter().chain(small).flat_map(u32::to_le_bytes);
-        let bytes = words.chain(large.into_iter().flat_map(u64::to_le_bytes));
-        record.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
+        let small = [kind].into_iter().chain(small).flat_map(u32::to_le_bytes);
+        fill_with(&mut record, small.chain(large.into_iter().flat_map(u64::to_le_bytes)));
         record
+    }
+
+    /// Receives a record within the time `patience`; `None` if the record is invalid.
+    pub(super) fn receive(control: &mut TcpStream, patience: Duration) -> io::Result<Option<Self>> {
+        let mut record = [0; RECORD];
+        receive_exactly(control, &mut record, patience)?;
+        Ok(Self::decode(&record))
     }
 
     /// Decodes a record; `None` if the record is invalid.
@@ -139,7 +151,7 @@ impl Numbered {
         let mut head = [0; HEADER];
         let start = u32::from(self.sender).to_le_bytes().into_iter().chain(self.token.to_le_bytes());
         let bytes = start.chain(self.burst.to_le_bytes()).chain(self.index.to_le_bytes());
-        head.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
+        fill_with(&mut head, bytes);
         head
     }
 
@@ -151,6 +163,35 @@ impl Numbered {
             index: word(datagram, 16)?,
         })
     }
+}
+
+/// Receives exactly as many bytes as `bytes` has; fails if this takes longer than `patience` in
+/// total, even if bytes arrive one by one.
+pub(super) fn receive_exactly(
+    control: &mut TcpStream,
+    bytes: &mut [u8],
+    patience: Duration,
+) -> io::Result<()> {
+    let until = Instant::now() + patience;
+    let mut received = 0;
+    while let Some(rest) = bytes.get_mut(received..).filter(|rest| !rest.is_empty()) {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        control.set_read_timeout(Some(left))?;
+        match control.read(rest) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => received += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn fill_with(room: &mut [u8], bytes: impl Iterator<Item = u8>) {
+    room.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
