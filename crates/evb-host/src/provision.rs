@@ -15,17 +15,13 @@ mod tests;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use evb_config::{check::BAD_CONFIGURATION, complain, say, say_in_line};
-use evb_core::units::{Bytes, Rate};
-use evb_shaper::ByteMeasure;
-
 use self::{
     executor::{Iproute, ProvisionError, Root},
     nic::{Means, Nic},
-    plan::{Bucket, Plan},
-    request::{BuilderRate, Wanted, Wishes},
-    traffic::ClassOption,
+    plan::Plan,
+    request::{Wanted, Wishes},
 };
+use evb_config::{check::BAD_CONFIGURATION, complain, say, say_in_line};
 
 /// Arguments of `evbd provision`.
 #[derive(clap::Args, Debug)]
@@ -36,37 +32,8 @@ pub struct ProvisionArguments {
     /// the kernel's default returns; or show the present state and compare it with the plan.
     #[arg(value_enum, default_value = "print")]
     action: Action,
-    /// The network device through which this host reaches the switch.
-    #[arg(long, value_name = "DEV")]
-    device: String,
-    /// A source that runs on this host (repeatable). By default, these are the sources whose
-    /// addresses or hosts in the configuration are this host.
-    #[arg(long = "source", value_name = "N")]
-    sources: Vec<u16>,
-    /// The rate of the device's link. By default `[network] link_rate`, or else the speed that the
-    /// driver reports.
-    #[arg(long, value_name = "RATE")]
-    link_rate: Option<Rate>,
-    /// The rate at which this host may send to a builder (repeatable). By default the sum of the
-    /// configured rates of the lanes from this host's sources.
-    #[arg(long = "rate", value_name = "BUILDER=RATE")]
-    rates: Vec<BuilderRate>,
-    /// The largest number of bytes that leave towards a builder back to back. By default `[shaping]
-    /// burst`, or else ten milliseconds of the rate, but at most the lanes' part of `port_buffer`.
-    #[arg(long, value_name = "BYTES")]
-    burst: Option<Bytes>,
-    /// Change a traffic class (repeatable): `control`, `monitoring` or `other`, then any of
-    /// `rate=`, `ceiling=`, `prio=`, `dscp=46+48`, `priority=` (the `SO_PRIORITY`), separated by
-    /// commas.
-    #[arg(long = "class", value_name = "CLASS")]
-    classes: Vec<ClassOption>,
-    /// The bytes that the rates on this command line count; rates in `line` bytes are converted to
-    /// the L2 frames that tc counts.
-    #[arg(long, value_parser = request::measure(), default_value = "line")]
-    bytes: ByteMeasure,
-    /// The mechanism that enforces a builder's rate.
-    #[arg(long, value_enum, default_value = "htb")]
-    bucket: Bucket,
+    #[command(flatten)]
+    wishes: Wishes,
     /// Delete a root qdisc that another program or a person has set up. evbd cannot restore it.
     #[arg(long)]
     replace: bool,
@@ -94,19 +61,9 @@ pub fn main(arguments: &ProvisionArguments) -> ExitCode {
             return BAD_CONFIGURATION.into();
         }
     };
-    let nic = nic::look(&arguments.device);
-    let wishes = Wishes {
-        device: &arguments.device,
-        sources: &arguments.sources,
-        link_rate: arguments.link_rate,
-        rates: &arguments.rates,
-        burst: arguments.burst,
-        classes: &arguments.classes,
-        counted: arguments.bytes,
-        bucket: arguments.bucket,
-        offload: arguments.nic && nic.htb_offload == Means::There,
-    };
-    let wanted = match request::request(&loaded.config, &wishes) {
+    let nic = nic::look(&arguments.wishes.device);
+    let offload = arguments.nic && nic.htb_offload == Means::There;
+    let wanted = match request::request(&loaded.config, &arguments.wishes, offload) {
         Ok(wanted) => wanted,
         Err(error) => return refused(&error),
     };
@@ -183,7 +140,7 @@ fn limit_only_queue(nic: &Nic, wanted: &Wanted) -> String {
 }
 
 fn remove(arguments: &ProvisionArguments, nic: &Nic) -> ExitCode {
-    let device = &arguments.device;
+    let device = &arguments.wishes.device;
     let outcome: Result<Root, ProvisionError> = executor::remove(&mut Iproute, device, arguments.replace);
     match outcome {
         Ok(Root::Default(kind)) => say!("{device}: nothing to remove, the kernel's {kind} is there"),

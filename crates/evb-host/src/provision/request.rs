@@ -62,27 +62,39 @@ impl FromStr for BuilderRate {
 }
 
 /// The settings on the command line, which supplement the configuration.
-#[derive(Debug)]
-pub(crate) struct Wishes<'a> {
-    /// Name of the device.
-    pub(crate) device: &'a str,
-    /// Sources of this host; if empty, the sources whose addresses or hosts in the configuration
-    /// are this host.
-    pub(crate) sources: &'a [u16],
-    /// Rate of the device's link, if the command line gives it.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Wishes {
+    /// The network device through which this host reaches the switch.
+    #[arg(long, value_name = "DEV")]
+    pub(crate) device: String,
+    /// A source that runs on this host (repeatable). By default, these are the sources whose
+    /// addresses or hosts in the configuration are this host.
+    #[arg(long = "source", value_name = "N")]
+    pub(crate) sources: Vec<u16>,
+    /// The rate of the device's link. By default `[network] link_rate`, or else the speed that the
+    /// driver reports.
+    #[arg(long, value_name = "RATE")]
     pub(crate) link_rate: Option<Rate>,
-    /// Rates for single builders.
-    pub(crate) rates: &'a [BuilderRate],
-    /// Depth of every builder's token bucket, if the command line gives it.
+    /// The rate at which this host may send to a builder (repeatable). By default the sum of the
+    /// configured rates of the lanes from this host's sources.
+    #[arg(long = "rate", value_name = "BUILDER=RATE")]
+    pub(crate) rates: Vec<BuilderRate>,
+    /// The largest number of bytes that leave towards a builder back to back. By default `[shaping]
+    /// burst`, or else ten milliseconds of the rate, but at most the lanes' part of `port_buffer`.
+    #[arg(long, value_name = "BYTES")]
     pub(crate) burst: Option<Bytes>,
-    /// Changes to the traffic classes.
-    pub(crate) classes: &'a [ClassOption],
-    /// Byte measure in which the command line gives rates.
+    /// Change a traffic class (repeatable): `control`, `monitoring` or `other`, then any of
+    /// `rate=`, `ceiling=`, `prio=`, `dscp=46+48`, `priority=` (the `SO_PRIORITY`), separated by
+    /// commas.
+    #[arg(long = "class", value_name = "CLASS")]
+    pub(crate) classes: Vec<ClassOption>,
+    /// The bytes that the rates on this command line count; rates in `line` bytes are converted to
+    /// the L2 frames that tc counts.
+    #[arg(long = "bytes", value_parser = measure(), default_value = "line")]
     pub(crate) counted: ByteMeasure,
-    /// Mechanism that enforces the rates.
+    /// The mechanism that enforces a builder's rate.
+    #[arg(long, value_enum, default_value = "htb")]
     pub(crate) bucket: Bucket,
-    /// True if the network card should enforce the rates (HTB offload).
-    pub(crate) offload: bool,
 }
 
 /// A request for a plan, with the sources and remarks for the output.
@@ -125,11 +137,12 @@ pub(crate) enum RequestError {
     },
 }
 
-/// Composes the request from the configuration and the command line.
+/// Composes the request from the configuration and the command line. With `offload`, the network
+/// card enforces the rates (HTB offload).
 ///
 /// # Errors
 /// [`RequestError`]: the link's rate, a source, a builder or an address is unknown.
-pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, RequestError> {
+pub(crate) fn request(config: &Config, wishes: &Wishes, offload: bool) -> Result<Wanted, RequestError> {
     let cost = config.cost();
     // tc counts L2 frames without preamble, check sequence and interframe gap.
     let in_frames = |rate: Rate, measure| cost.rate_in(rate, measure, ByteMeasure::Buffer);
@@ -143,7 +156,7 @@ pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, Re
          without the {LINE_OVERHEAD} bytes that every full packet has only on the wire. The link ({origin}, {given}) \
          carries {link} of frames. Small packets take more of the wire than tc sees"
     ));
-    let sources = sources(config, wishes.sources)?;
+    let sources = sources(config, &wishes.sources)?;
     let frame = cost.packet_buffer();
     let unknown = wishes.rates.iter().find(|given| config.builders.iter().all(|b| b.id != given.builder));
     if let Some(given) = unknown {
@@ -167,13 +180,13 @@ pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, Re
         Some(classes) => Sharing::of_config(classes, |rate| in_frames(rate, ByteMeasure::Line)),
         None => Sharing::of_link(link),
     };
-    sharing.change(wishes.classes, convert);
+    sharing.change(&wishes.classes, convert);
     let request = Request {
-        device: wishes.device.to_owned(),
+        device: wishes.device.clone(),
         link,
         frame,
         bucket: wishes.bucket,
-        offload: wishes.offload,
+        offload,
         destinations,
         data: sharing.data,
         classes: sharing.classes,
@@ -188,7 +201,7 @@ pub(crate) fn request(config: &Config, wishes: &Wishes<'_>) -> Result<Wanted, Re
 /// lanes' part of the port's buffer.
 fn destinations(
     config: &Config,
-    wishes: &Wishes<'_>,
+    wishes: &Wishes,
     lanes: u64,
     frame: Bytes,
     rate: impl Fn(&BuilderEntry) -> Option<Rate>,
@@ -218,8 +231,8 @@ fn destinations(
     Ok(destinations)
 }
 
-fn link_rate(config: &Config, wishes: &Wishes<'_>) -> Result<(Rate, &'static str), RequestError> {
-    let device = wishes.device;
+fn link_rate(config: &Config, wishes: &Wishes) -> Result<(Rate, &'static str), RequestError> {
+    let device = &wishes.device;
     let driver = || {
         let speed = fs::read_to_string(format!("/sys/class/net/{device}/speed")).ok()?;
         // The driver reports a speed of -1 if the device has no link.
@@ -231,7 +244,7 @@ fn link_rate(config: &Config, wishes: &Wishes<'_>) -> Result<(Rate, &'static str
         .map(|rate| (rate, "--link-rate"))
         .or_else(|| config.network.link_rate.map(|rate| (rate, "[network] link_rate")))
         .or_else(driver)
-        .ok_or_else(|| RequestError::NoLinkRate(device.to_owned()))
+        .ok_or_else(|| RequestError::NoLinkRate(device.clone()))
 }
 
 fn sources(config: &Config, asked: &[u16]) -> Result<Vec<SourceId>, RequestError> {

@@ -1,14 +1,19 @@
 use std::collections::VecDeque;
 
-use evb_shaper::cost::{CELL, PacketCost};
+use evb_core::units::{Bytes, Rate};
+use evb_shaper::{
+    ByteMeasure,
+    cost::{CELL, PacketCost},
+};
 
 use super::{
     executor::{Root, TcError, TrafficControl, apply, remove, root, spelled},
     filter::{Key, Match},
     nic::tc_offload,
-    plan::{Destination, PlanError, Request, quoted},
+    plan::{Bucket, Destination, PlanError, Request, quoted},
     readback::{classes, compare, filters},
-    traffic::Sharing,
+    request::BuilderRate,
+    traffic::{ClassOption, Sharing},
     *,
 };
 
@@ -323,24 +328,23 @@ fn configured(shaping: &str) -> evb_config::Config {
     }
 }
 
-fn wishes() -> Wishes<'static> {
+fn wishes() -> Wishes {
     Wishes {
-        device: "lo",
-        sources: &[],
+        device: "lo".into(),
+        sources: Vec::new(),
         link_rate: None,
-        rates: &[],
+        rates: Vec::new(),
         burst: None,
-        classes: &[],
+        classes: Vec::new(),
         counted: ByteMeasure::Line,
         bucket: Bucket::Htb,
-        offload: false,
     }
 }
 
 #[test]
 fn rates_of_lanes_become_those_of_destinations() {
-    let rates = |config: &evb_config::Config, wishes: &Wishes<'_>| -> Vec<u64> {
-        let wanted = request::request(config, wishes).unwrap();
+    let rates = |config: &evb_config::Config, wishes: &Wishes| -> Vec<u64> {
+        let wanted = request::request(config, wishes, false).unwrap();
         assert_eq!(wanted.sources.len(), 2);
         wanted.request.destinations.iter().map(|d| d.rate.unwrap().bits_per_second()).collect()
     };
@@ -349,11 +353,11 @@ fn rates_of_lanes_become_those_of_destinations() {
     assert_eq!(rates(&buffer, &wishes()), [20 * MBIT, 40 * MBIT]);
     let line = configured("rate = \"15380 kbit/s\"");
     assert_eq!(rates(&line, &wishes())[0], 30_280_000);
-    let given = ["1=100 Mbit/s".parse().unwrap()];
+    let given = vec!["1=100 Mbit/s".parse().unwrap()];
     let counted = ByteMeasure::Buffer;
-    assert_eq!(rates(&line, &Wishes { rates: &given, counted, ..wishes() })[0], 100 * MBIT);
-    let depths = |config: &evb_config::Config, wishes: &Wishes<'_>| {
-        let wanted = request::request(config, wishes).unwrap();
+    assert_eq!(rates(&line, &Wishes { rates: given, counted, ..wishes() })[0], 100 * MBIT);
+    let depths = |config: &evb_config::Config, wishes: &Wishes| {
+        let wanted = request::request(config, wishes, false).unwrap();
         (
             wanted.request.destinations[0].burst,
             wanted.notes.iter().any(|note| note.contains("may not hold the rate")),
@@ -368,7 +372,7 @@ fn rates_of_lanes_become_those_of_destinations() {
         depths(&configured("rate = \"1 Gbit/s\"\nburst = \"4 kB\""), &wishes()),
         (Some(Bytes::new(4_000)), true)
     );
-    let wanted = request::request(&line, &wishes()).unwrap().request;
+    let wanted = request::request(&line, &wishes(), false).unwrap().request;
     assert_eq!(wanted.link, mbit(1_514));
     assert!(wanted.control.contains(&Match::From("[::1]:7102".parse().unwrap())));
 }
@@ -376,18 +380,22 @@ fn rates_of_lanes_become_those_of_destinations() {
 #[test]
 fn what_is_not_known_is_asked_for() {
     let config = configured("");
-    let fails = |wishes: &Wishes<'_>| request::request(&config, wishes).unwrap_err().to_string();
-    assert!(fails(&Wishes { sources: &[9], ..wishes() }).contains("--source names source 9"));
-    let rates = ["7=1 Mbit/s".parse().unwrap()];
-    assert!(fails(&Wishes { rates: &rates, ..wishes() }).contains("builder 7"));
+    let fails = |wishes: &Wishes| request::request(&config, wishes, false).unwrap_err().to_string();
+    assert!(fails(&Wishes { sources: vec![9], ..wishes() }).contains("--source names source 9"));
+    let rates = vec!["7=1 Mbit/s".parse().unwrap()];
+    assert!(fails(&Wishes { rates, ..wishes() }).contains("builder 7"));
     let mut elsewhere = config.clone();
     for source in &mut elsewhere.sources {
         source.bind = Some("192.0.2.1".into());
     }
-    let error = request::request(&elsewhere, &wishes()).unwrap_err();
+    let error = request::request(&elsewhere, &wishes(), false).unwrap_err();
     assert!(error.to_string().contains("--source"), "{error}");
     elsewhere.network.link_rate = None;
-    let error =
-        request::request(&elsewhere, &Wishes { sources: &[1], device: "no-such", ..wishes() }).unwrap_err();
+    let error = request::request(
+        &elsewhere,
+        &Wishes { sources: vec![1], device: "no-such".into(), ..wishes() },
+        false,
+    )
+    .unwrap_err();
     assert!(error.to_string().contains("--link-rate"), "{error}");
 }
