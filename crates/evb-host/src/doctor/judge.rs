@@ -18,143 +18,116 @@ use super::{
 };
 
 const HOST: &[Rule<Facts>] = &[
-    Rule {
-        name: "clock source",
-        why: "evb reads the clock several times for each train of packets",
-        judge: host::clock,
-    },
-    Rule {
-        name: "timer lateness",
-        why: "after a late train, the next one follows closely",
-        judge: host::timers,
-    },
-    Rule { name: "cores", why: host::CORES_MATTER, judge: host::cores },
-    Rule {
-        name: "frequency governor",
-        why: "a core that has lowered its clock is late when the next train is due",
-        judge: host::governor,
-    },
-    Rule {
-        name: "memory copies",
-        why: "an event builder copies every byte several times",
-        judge: host::memory,
-    },
+    Rule::new("clock source", "evb reads the clock several times for each train of packets", host::clock),
+    Rule::new("timer lateness", "after a late train, the next one follows closely", host::timers),
+    Rule::new("cores", host::CORES_MATTER, host::cores),
+    Rule::new(
+        "frequency governor",
+        "a core that has lowered its clock is late when the next train is due",
+        host::governor,
+    ),
+    Rule::new("memory copies", "an event builder copies every byte several times", host::memory),
 ];
 
 const SOCKETS: &[Rule<Facts>] = &[
-    Rule {
-        name: "receive buffer",
-        why: "a builder's datagrams wait here while it is busy, and what does not fit is lost",
-        judge: sockets::receive_buffer,
-    },
-    Rule {
-        name: "send buffer",
-        why: "a source's datagrams wait here until they leave",
-        judge: sockets::send_buffer,
-    },
-    Rule {
-        name: "TCP receive limit",
-        why: "half of it is the largest window, which must not be smaller than what a lane may have under way",
-        judge: |facts, demand| sockets::tcp_limit("net.ipv4.tcp_rmem", &facts.sockets.tcp_receive, demand),
-    },
-    Rule {
-        name: "TCP send limit",
-        why: "half of it is the most that a lane can have under way",
-        judge: |facts, demand| sockets::tcp_limit("net.ipv4.tcp_wmem", &facts.sockets.tcp_send, demand),
-    },
-    Rule {
-        name: "congestion control",
-        why: "grants bound what is under way; this decides how losses are made good, and BBR paces on its own",
-        judge: sockets::congestion,
-    },
-    Rule {
-        name: "tcp_tso_rtt_log",
-        why: "above 0, TCP sends trains of up to 64 kB to near hosts, whatever its pace: a burst in a shallow port",
-        judge: sockets::tso_rtt_log,
-    },
+    Rule::new(
+        "receive buffer",
+        "a builder's datagrams wait here while it is busy, and what does not fit is lost",
+        sockets::receive_buffer,
+    ),
+    Rule::new("send buffer", "a source's datagrams wait here until they leave", sockets::send_buffer),
+    Rule::new(
+        "TCP receive limit",
+        "half of it is the largest window, which must not be smaller than what a lane may have under way",
+        sockets::tcp_receive_limit,
+    ),
+    Rule::new(
+        "TCP send limit",
+        "half of it is the most that a lane can have under way",
+        sockets::tcp_send_limit,
+    ),
+    Rule::new(
+        "congestion control",
+        "grants bound what is under way; this decides how losses are made good, and BBR paces on its own",
+        sockets::congestion,
+    ),
+    Rule::new(
+        "tcp_tso_rtt_log",
+        "above 0, TCP sends trains of up to 64 kB to near hosts, whatever its pace: a burst in a shallow port",
+        sockets::tso_rtt_log,
+    ),
 ];
 
 const DEVICE: &[Rule<DeviceFacts>] = &[
-    Rule { name: "link", why: "peers are reached through it", judge: device::link },
-    Rule {
-        name: "speed",
-        why: "admission control and budgets follow from the rate of the link",
-        judge: device::speed,
-    },
-    Rule {
-        name: "MTU",
-        why: "headers count in budgets: packets must be as large as the configuration says",
-        judge: device::mtu,
-    },
-    Rule {
-        name: "offloads",
-        why: "a train of packets takes one trip through the kernel, not one for each packet: ten times the rate for UDP",
-        judge: device::offloads,
-    },
-    Rule {
-        name: "coalescing",
-        why: "the time that a packet waits for its interrupt is part of each grant's round trip",
-        judge: device::coalescing,
-    },
-    Rule {
-        name: "rings",
-        why: "what arrives while the kernel is busy waits in the receive ring, or is lost in this host",
-        judge: device::rings,
-    },
-    Rule {
-        name: "pause frames",
-        why: "a pause stops all lanes of a link because of one; evb drops nothing without pause frames",
-        judge: device::pause,
-    },
-    Rule {
-        name: "qdisc",
-        why: "only fq holds packets until their departure times: without it, evb's own timers pace",
-        judge: queues::qdisc,
-    },
-    Rule {
-        name: "txqueuelen",
-        why: "datagrams that find this queue full are lost in this host",
-        judge: queues::queue_length,
-    },
-    Rule {
-        name: "offload",
-        why: "an option that the kernel accepts may do nothing: only what was sent and timed counts",
-        judge: queues::proof,
-    },
+    Rule::new("link", "peers are reached through it", device::link),
+    Rule::new("speed", "admission control and budgets follow from the rate of the link", device::speed),
+    Rule::new(
+        "MTU",
+        "headers count in budgets: packets must be as large as the configuration says",
+        device::mtu,
+    ),
+    Rule::new(
+        "offloads",
+        "a train of packets takes one trip through the kernel, not one for each packet: ten times the rate for UDP",
+        device::offloads,
+    ),
+    Rule::new(
+        "coalescing",
+        "the time that a packet waits for its interrupt is part of each grant's round trip",
+        device::coalescing,
+    ),
+    Rule::new(
+        "rings",
+        "what arrives while the kernel is busy waits in the receive ring, or is lost in this host",
+        device::rings,
+    ),
+    Rule::new(
+        "pause frames",
+        "a pause stops all lanes of a link because of one; evb drops nothing without pause frames",
+        device::pause,
+    ),
+    Rule::new(
+        "qdisc",
+        "only fq holds packets until their departure times: without it, evb's own timers pace",
+        queues::qdisc,
+    ),
+    Rule::new(
+        "txqueuelen",
+        "datagrams that find this queue full are lost in this host",
+        queues::queue_length,
+    ),
+    Rule::new(
+        "offload",
+        "an option that the kernel accepts may do nothing: only what was sent and timed counts",
+        queues::proof,
+    ),
 ];
 
 const PATH: &[Rule<PathFacts>] = &[
-    Rule { name: "path MTU", why: MTU_MATTERS, judge: paths::mtu },
-    Rule {
-        name: "round trip",
-        why: "the time from a grant to its data is at least this",
-        judge: paths::round_trip,
-    },
+    Rule::new("path MTU", MTU_MATTERS, paths::mtu),
+    Rule::new("round trip", "the time from a grant to its data is at least this", paths::round_trip),
 ];
 
 const MTU_MATTERS: &str = "headers count in budgets, and a packet larger than the path takes is lost";
 
 /// The rule for a configured host name that cannot be resolved, and the reason.
-const UNRESOLVED: Rule<(String, String)> = Rule {
-    name: "peer",
-    why: "a role whose host name does not resolve here cannot be reached",
-    judge: paths::unresolved,
-};
+const UNRESOLVED: Rule<(String, String)> =
+    Rule::new("peer", "a role whose host name does not resolve here cannot be reached", paths::unresolved);
 
 /// The rule that replaces the rules for paths where no peer is known.
-const NO_PEER: Rule<Facts> = Rule { name: "path MTU", why: MTU_MATTERS, judge: paths::no_peer };
+const NO_PEER: Rule<Facts> = Rule::new("path MTU", MTU_MATTERS, paths::no_peer);
 
 const CONFIGURATION: &[Rule<Facts>] = &[
-    Rule {
-        name: GRANT_PATH,
-        why: "the least time from a grant to its first byte, on idle hosts; a run's summary has the time under load",
-        judge: grant::path,
-    },
-    Rule {
-        name: "R·C/L",
-        why: "utilisation is at most L/(R·C): R is the time from a grant to its data, C the link's rate, L the budget",
-        judge: grant::budget,
-    },
+    Rule::new(
+        GRANT_PATH,
+        "the least time from a grant to its first byte, on idle hosts; a run's summary has the time under load",
+        grant::path,
+    ),
+    Rule::new(
+        "R·C/L",
+        "utilisation is at most L/(R·C): R is the time from a grant to its data, C the link's rate, L the budget",
+        grant::budget,
+    ),
 ];
 
 const GRANT_PATH: &str = "grant path";

@@ -11,16 +11,22 @@ use super::super::{
 
 /// A rule that turns facts about one subject into a finding.
 pub(super) struct Rule<F> {
-    /// Name of the finding.
-    pub(super) name: &'static str,
-    /// Reason why the fact matters for event building.
-    pub(super) why: &'static str,
-    /// Judges the fact, with the configuration's demands if there is a configuration; an error says
-    /// why the fact is unknown.
-    pub(super) judge: fn(&F, Option<&Demand>) -> Fact<Judgement>,
+    name: &'static str,
+    why: &'static str,
+    judge: Judge<F>,
 }
 
+/// A function that judges a fact, with the configuration's demands if there is a configuration. An
+/// error says why the fact is unknown.
+type Judge<F> = fn(&F, Option<&Demand>) -> Fact<Judgement>;
+
 impl<F> Rule<F> {
+    /// Creates a rule from the name of its finding, the reason why the fact matters for event
+    /// building, and the function that judges the fact.
+    pub(super) const fn new(name: &'static str, why: &'static str, judge: Judge<F>) -> Self {
+        Self { name, why, judge }
+    }
+
     /// Returns the finding about this subject.
     pub(super) fn apply(&self, subject: Subject, facts: &F, demand: Option<&Demand>) -> Finding {
         Finding::of(subject, self.name, self.why, (self.judge)(facts, demand))

@@ -53,7 +53,15 @@ fn buffer(
 /// share of the default budget.
 const LANE_SHARE: Bytes = Bytes::mib(2);
 
-pub(super) fn tcp_limit(setting: &str, fact: &Fact<[u64; 3]>, demand: Option<&Demand>) -> Fact<Judgement> {
+pub(super) fn tcp_receive_limit(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
+    tcp_limit("net.ipv4.tcp_rmem", &facts.sockets.tcp_receive, demand)
+}
+
+pub(super) fn tcp_send_limit(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
+    tcp_limit("net.ipv4.tcp_wmem", &facts.sockets.tcp_send, demand)
+}
+
+fn tcp_limit(setting: &str, fact: &Fact<[u64; 3]>, demand: Option<&Demand>) -> Fact<Judgement> {
     let [least, usual, most] = *known(fact)?;
     let wanted = demand.and_then(|demand| demand.lane_share).unwrap_or(LANE_SHARE) * 2;
     let judgement = Judgement::new(
