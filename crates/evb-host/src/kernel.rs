@@ -1,4 +1,5 @@
-//! The features of this kernel, from its lists of modules and its build configuration.
+//! The clock source of this kernel, and its features, from its lists of modules and its build
+//! configuration.
 
 #[cfg(test)]
 mod tests;
@@ -6,6 +7,26 @@ mod tests;
 use std::{fs, io::Read as _};
 
 use evb_net::host::{Fact, Unavailable, kernel::release, text_of};
+
+/// Clock hardware from which the kernel takes its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClockSource {
+    /// Clock source in use.
+    pub current: String,
+    /// Clock sources that the kernel can use, including the current one.
+    pub available: Vec<String>,
+}
+
+/// Reads the kernel's clock source.
+///
+/// # Errors
+/// Fails if the kernel does not report its clock source.
+pub fn clock_source() -> Fact<ClockSource> {
+    let read =
+        |name: &str| text_of(format!("/sys/devices/system/clocksource/clocksource0/{name}_clocksource"));
+    let available = read("available")?.split_whitespace().map(str::to_owned).collect();
+    Ok(ClockSource { current: read("current")?, available })
+}
 
 /// Returns true if the kernel has a feature that may be built in, loaded or loadable. The feature
 /// is given by the name of its module, such as `sch_fq`, and its build option, such as

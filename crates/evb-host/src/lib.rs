@@ -5,6 +5,7 @@
 //! the check of a configuration before a run ([`check`]).
 
 mod control_groups;
+mod socket_buffers;
 pub mod memory;
 pub mod bandwidth;
 pub mod descriptors;

@@ -12,14 +12,7 @@ use evb_core::{
     units::{Bytes, Rate},
 };
 use evb_net::{
-    host::{
-        Fact,
-        clocks::{ClockSource, Lateness},
-        echo::Echo,
-        link::Link,
-        qdisc::Qdisc,
-        sockets::Asked,
-    },
+    host::{Fact, clocks::Lateness, echo::Echo, link::Link, qdisc::Qdisc},
     pacing::{Offload, Proof, Transport},
 };
 use evb_shaper::Pace;
@@ -27,6 +20,8 @@ use evb_shaper::Pace;
 use crate::{
     cores::Cores,
     ethtool::{Coalescing, Line, Offloads, Pause, Rings},
+    kernel::ClockSource,
+    socket_buffers::Asked,
 };
 
 /// The facts from which all verdicts follow.

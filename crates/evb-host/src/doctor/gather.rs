@@ -24,7 +24,7 @@ use super::{
     },
     peers::{Peer, Peers},
 };
-use crate::{bandwidth, cores, ethtool, kernel};
+use crate::{bandwidth, cores, ethtool, kernel, socket_buffers};
 
 /// Duration of the measurement of timer lateness.
 const WATCHED: Duration = Duration::from_millis(500);
@@ -53,7 +53,7 @@ pub(super) fn gather(demand: Option<Demand>, peers: &Peers, named: &[String]) ->
     // The lateness of timers is measured first, before other measurements load this process.
     let clock = ClockFacts {
         lateness: clocks::timer_lateness(WATCHED),
-        source: clocks::source(),
+        source: kernel::clock_source(),
         reading_cost: clocks::reading_cost(),
     };
     let memory = copy_facts();
@@ -136,8 +136,8 @@ fn socket_facts(demand: Option<&Demand>) -> SocketFacts {
         Ok([setting_number(name, 0)?, setting_number(name, 1)?, setting_number(name, 2)?])
     };
     SocketFacts {
-        receive: sockets::receive_buffer(wanted(demand.and_then(|demand| demand.receive_buffer))),
-        send: sockets::send_buffer(wanted(demand.and_then(|demand| demand.send_buffer))),
+        receive: socket_buffers::receive_buffer(wanted(demand.and_then(|demand| demand.receive_buffer))),
+        send: socket_buffers::send_buffer(wanted(demand.and_then(|demand| demand.send_buffer))),
         receive_most: setting_number("net.core.rmem_max", 0).map(Bytes::new),
         send_most: setting_number("net.core.wmem_max", 0).map(Bytes::new),
         tcp_receive: three("net.ipv4.tcp_rmem"),

@@ -1,5 +1,7 @@
 //! Derives findings from facts by a table of rules. Nothing is read or measured here, so that the
 //! same facts always give the same verdicts.
+//!
+//! A new rule is a row below and its function, in the file of its subject.
 
 mod rule;
 mod host;

@@ -1,21 +1,12 @@
-//! The kernel's clock source, and measurements of how late evb's timers wake a task.
+//! Measurements of the cost of reading the clock, and of how late evb's timers wake a task.
 
 #[cfg(test)]
 mod tests;
 
 use std::{io, time::Duration};
 
-use super::{Fact, Unavailable, text_of};
+use super::{Fact, Unavailable};
 use crate::{clock, timer::Timer};
-
-/// Clock hardware from which the kernel takes its time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClockSource {
-    /// Clock source in use.
-    pub current: String,
-    /// Clock sources that the kernel can use, including the current one.
-    pub available: Vec<String>,
-}
 
 /// Percentiles of measured delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,17 +32,6 @@ impl Lateness {
         let rank = |percent: usize| delays.get((count * percent).div_ceil(100).max(1) - 1).copied();
         Some(Self { count, p50: rank(50)?, p99: rank(99)?, max })
     }
-}
-
-/// Reads the kernel's clock source.
-///
-/// # Errors
-/// Fails if the kernel does not report its clock source.
-pub fn source() -> Fact<ClockSource> {
-    let read =
-        |name: &str| text_of(format!("/sys/devices/system/clocksource/clocksource0/{name}_clocksource"));
-    let available = read("available")?.split_whitespace().map(str::to_owned).collect();
-    Ok(ClockSource { current: read("current")?, available })
 }
 
 /// Returns the time that one reading of the monotonic clock takes: the median of many rounds.

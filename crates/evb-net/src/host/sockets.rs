@@ -5,57 +5,13 @@ mod tests;
 
 use std::{
     io,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
+    net::{IpAddr, SocketAddr},
 };
 
-use evb_core::units::Bytes;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::{Fact, Unavailable};
 use crate::sys_path;
-
-/// A requested buffer size, and the size that the kernel granted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// Size that was requested.
-    pub asked: Bytes,
-    /// Size that the kernel granted: half of the size that it reports, since the kernel doubles the
-    /// granted size for its own bookkeeping (socket(7)).
-    pub got: Bytes,
-}
-
-/// Requests a receive buffer (`SO_RCVBUF`) on a new UDP socket, and reads the granted size back.
-///
-/// # Errors
-/// Fails if no socket can be created.
-pub fn receive_buffer(asked: Bytes) -> Fact<Asked> {
-    let got = || {
-        let socket = udp(IpAddr::V4(Ipv4Addr::LOCALHOST))?;
-        socket.set_recv_buffer_size(asked.as_usize())?;
-        socket.recv_buffer_size()
-    };
-    measured(asked, got())
-}
-
-/// Requests a send buffer (`SO_SNDBUF`) on a new UDP socket, and reads the granted size back.
-///
-/// # Errors
-/// Fails if no socket can be created.
-pub fn send_buffer(asked: Bytes) -> Fact<Asked> {
-    let got = || {
-        let socket = udp(IpAddr::V4(Ipv4Addr::LOCALHOST))?;
-        socket.set_send_buffer_size(asked.as_usize())?;
-        socket.send_buffer_size()
-    };
-    measured(asked, got())
-}
-
-fn measured(asked: Bytes, got: io::Result<usize>) -> Fact<Asked> {
-    match got {
-        Ok(doubled) => Ok(Asked { asked, got: Bytes::new(doubled as u64 / 2) }),
-        Err(error) => Err(Unavailable::from_io("socket buffer", &error)),
-    }
-}
 
 /// Returns the congestion control of a new TCP socket, which requests `asked` first if given.
 ///

@@ -1,7 +1,7 @@
 //! Rules about socket buffers and TCP settings.
 
 use evb_core::units::Bytes;
-use evb_net::host::{Fact, sockets::Asked};
+use evb_net::host::Fact;
 use serde_json::json;
 
 use super::{
@@ -11,6 +11,7 @@ use super::{
     },
     rule::known,
 };
+use crate::socket_buffers::Asked;
 
 pub(super) fn receive_buffer(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
     let is_configured = demand.is_some_and(|demand| demand.receive_buffer.is_some());

@@ -1,19 +1,5 @@
-use evb_core::units::Bytes;
-
-use super::{Asked, congestion_control, path_mtu, receive_buffer, send_buffer};
-use crate::host::{Fact, link, route, setting, setting_number};
-
-#[test]
-fn buffers_end_at_the_kernels_limit() {
-    for (ask, limit) in [
-        (receive_buffer as fn(Bytes) -> Fact<Asked>, "net.core.rmem_max"),
-        (send_buffer as fn(Bytes) -> Fact<Asked>, "net.core.wmem_max"),
-    ] {
-        let most: u64 = setting_number(limit, 0).unwrap();
-        assert_eq!(ask(Bytes::kib(64)).unwrap().got, Bytes::kib(64).min(Bytes::new(most)));
-        assert_eq!(ask(Bytes::new(most + 4096)).unwrap().got, Bytes::new(most), "{limit}");
-    }
-}
+use super::{congestion_control, path_mtu};
+use crate::host::{link, route, setting};
 
 #[test]
 fn an_unknown_congestion_control_leaves_the_default() {

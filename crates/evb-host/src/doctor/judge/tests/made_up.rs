@@ -12,11 +12,10 @@ use evb_core::{
 };
 use evb_net::{
     host::{
-        clocks::{ClockSource, Lateness},
+        clocks::Lateness,
         echo::Echo,
         link::Link,
         qdisc::{Fq, Place, Qdisc, QdiscOptions},
-        sockets::Asked,
     },
     pacing::{Offload, Proof, Transport},
 };
@@ -29,6 +28,8 @@ use crate::{
         Proved, SocketFacts, StageFacts, TurnFacts,
     },
     ethtool::{Coalescing, Feature, Line, Offloads, Pause, Rings},
+    kernel::ClockSource,
+    socket_buffers::Asked,
 };
 
 pub(super) fn facts() -> Facts {

@@ -1,7 +1,7 @@
 use evb_core::units::Bytes;
-use evb_net::host::sockets::Asked;
 
 use super::{Verdict, bad, better, good, made_up::facts, verdict};
+use crate::socket_buffers::Asked;
 
 #[test]
 fn a_receive_buffer_that_was_asked_for_must_be_got() {
