@@ -1,9 +1,14 @@
 //! `evbd check`: admission control, and the roles of this host.
 
-use std::{path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
 
 use evb_config::{
-    Config, ConfigError, Origin, Problems,
+    Config, ConfigError, Loaded, Origin, Problems,
     admission::{self, GrantPaths, Machine, planning},
     check::{BAD_CONFIGURATION, head, json, text},
     complain, roles_in_words, say, say_in_line,
@@ -41,24 +46,13 @@ pub fn main(
     arguments: &CheckArguments,
     needs: impl FnOnce(&Config, &Origin, &[Peer]) -> Problems,
 ) -> ExitCode {
-    let loaded = match evb_config::load(&arguments.config) {
+    let loaded = match load(&arguments.config, arguments.json) {
         Ok(loaded) => loaded,
-        Err(error) => {
-            match &error {
-                ConfigError::Invalid(problems) if arguments.json => {
-                    say!("{:#}", json(None, Some(problems)))
-                }
-                _ => complain!("{error}"),
-            }
-            return BAD_CONFIGURATION.into();
-        }
+        Err(code) => return code,
     };
     let paths = match GrantPaths::of(arguments.path.as_deref(), &arguments.rtt) {
         Ok(paths) => paths,
-        Err(error) => {
-            complain!("error: {error}");
-            return BAD_CONFIGURATION.into();
-        }
+        Err(error) => return refused(&error),
     };
     let machine = Machine { memory: machine_memory(), descriptors: Some(descriptors::hard_limit()) };
     let (sums, problems) = admission::admit(&loaded, machine);
@@ -102,6 +96,24 @@ pub fn main(
         );
     }
     if is_refused { BAD_CONFIGURATION.into() } else { ExitCode::SUCCESS }
+}
+
+/// Loads a configuration. Where this fails, prints the problems, as JSON if `as_json` is true, and
+/// returns the exit code.
+pub(crate) fn load(path: &Path, as_json: bool) -> Result<Loaded, ExitCode> {
+    evb_config::load(path).map_err(|error| {
+        match &error {
+            ConfigError::Invalid(problems) if as_json => say!("{:#}", json(None, Some(problems))),
+            _ => complain!("{error}"),
+        }
+        BAD_CONFIGURATION.into()
+    })
+}
+
+/// Prints why the command line or the configuration is refused, and returns the exit code.
+pub(crate) fn refused(error: &dyn fmt::Display) -> ExitCode {
+    complain!("error: {error}");
+    BAD_CONFIGURATION.into()
 }
 
 /// Returns the reason why `evbd run --here` would not start on this host; `None` if it would.

@@ -15,11 +15,7 @@ mod text;
 
 use std::{net::IpAddr, path::PathBuf, process::ExitCode};
 
-use evb_config::{
-    Config, ConfigError,
-    check::{self, BAD_CONFIGURATION},
-    complain, say, say_in_line,
-};
+use evb_config::{Config, say, say_in_line};
 use evb_net::host::kernel;
 use serde_json::{Value, json};
 
@@ -27,6 +23,7 @@ use self::{
     finding::{Finding, Verdict},
     peers::Peers,
 };
+use crate::check;
 
 /// Arguments of `evbd doctor`.
 #[derive(clap::Args, Debug)]
@@ -51,26 +48,16 @@ const BAD: u8 = 1;
 
 /// Runs `evbd doctor`.
 pub fn main(arguments: &DoctorArguments) -> ExitCode {
-    let config = match arguments.config.as_deref().map(evb_config::load).transpose() {
+    let path = arguments.config.as_deref();
+    let config = match path.map(|path| check::load(path, arguments.json)).transpose() {
         Ok(loaded) => loaded.map(|loaded| loaded.config),
-        Err(error) => {
-            match &error {
-                ConfigError::Invalid(problems) if arguments.json => {
-                    say!("{:#}", check::json(None, Some(problems)));
-                }
-                _ => complain!("{error}"),
-            }
-            return BAD_CONFIGURATION.into();
-        }
+        Err(code) => return code,
     };
     let peers = peers::peers(config.as_ref(), &arguments.peers);
     let demand = config.as_ref().map(|config| demand::demand(config, &peers.here));
     let facts = match gather::gather(demand, &peers, &arguments.devices) {
         Ok(facts) => facts,
-        Err(reason) => {
-            complain!("error: {reason}");
-            return BAD_CONFIGURATION.into();
-        }
+        Err(reason) => return check::refused(&reason),
     };
     let findings = judge::judge(&facts);
     let release = kernel::release().unwrap_or_else(|_| "unknown".to_owned());

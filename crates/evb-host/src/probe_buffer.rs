@@ -20,13 +20,14 @@ use std::{
 };
 
 use clap::Subcommand;
-use evb_config::{check::BAD_CONFIGURATION, complain, say, say_in_line};
+use evb_config::{complain, say, say_in_line};
 use evb_core::units::{Bytes, parse_duration};
 
 use self::{
     listener::{Gathering, Listener},
     search::{Limits, SearchResult, search},
 };
+use crate::check::refused;
 
 /// The two ends of the measurement.
 #[derive(Debug, Subcommand)]
@@ -92,10 +93,9 @@ pub fn main(command: &ProbeBufferCommand) -> ExitCode {
         ProbeBufferCommand::Send(arguments) => &arguments.address,
     };
     let Some(address) = socket_address(address) else {
-        complain!(
-            "error: `{address}` is not an address that this host knows: write for example 10.0.0.7 or 10.0.0.7:{PORT}"
-        );
-        return BAD_CONFIGURATION.into();
+        return refused(&format!(
+            "`{address}` is not an address that this host knows: write for example 10.0.0.7 or 10.0.0.7:{PORT}"
+        ));
     };
     let done: Result<(), Box<dyn std::error::Error>> = match command {
         ProbeBufferCommand::Listen(arguments) => listen(arguments, address).map_err(Into::into),

@@ -21,7 +21,8 @@ use self::{
     plan::Plan,
     request::{Wanted, Wishes},
 };
-use evb_config::{check::BAD_CONFIGURATION, complain, say, say_in_line};
+use crate::check::{self, refused};
+use evb_config::{complain, say, say_in_line};
 
 /// Arguments of `evbd provision`.
 #[derive(clap::Args, Debug)]
@@ -54,12 +55,9 @@ enum Action {
 /// Runs `evbd provision`. Returns 0 if the action succeeded (status: the state equals the plan), 1
 /// if it failed (status: the state differs), 2 if the configuration or the command line is bad.
 pub fn main(arguments: &ProvisionArguments) -> ExitCode {
-    let loaded = match evb_config::load(&arguments.config) {
+    let loaded = match check::load(&arguments.config, false) {
         Ok(loaded) => loaded,
-        Err(error) => {
-            complain!("{error}");
-            return BAD_CONFIGURATION.into();
-        }
+        Err(code) => return code,
     };
     let nic = nic::look(&arguments.wishes.device);
     let offload = arguments.nic && nic.htb_offload == Means::There;
@@ -80,11 +78,6 @@ pub fn main(arguments: &ProvisionArguments) -> ExitCode {
         Action::Remove => remove(arguments, &nic),
         Action::Status => status(&plan),
     }
-}
-
-fn refused(error: &dyn std::fmt::Display) -> ExitCode {
-    complain!("error: {error}");
-    BAD_CONFIGURATION.into()
 }
 
 fn failed(error: &dyn std::fmt::Display) -> ExitCode {
