@@ -23,12 +23,13 @@ pub fn check(data: &[u8]) {
 
 /// Returns the seed corpus: an order, a hello, the header of a datagram, and labels of messages.
 pub fn seeds() -> Vec<Vec<u8>> {
-    let words = |words: [u32; 4], longs: [u64; 4]| {
-        [words.map(u32::to_le_bytes).concat(), longs.map(u64::to_le_bytes).concat()].concat()
-    };
+    // A record has 256 bytes; blanks follow the JSON.
+    let record = |json: &str| format!("{json:<256}").into_bytes();
     vec![
-        words([5, 1, 4, 100], [0, 1_000_000, 5, 10_000]),
-        words([1, 0, 0, 0], [u64::from_le_bytes(*b"EVBPROB1"), 0, 0, 0]),
+        record(
+            r#"{"order":{"burst":1,"ahead":4,"count":100,"start":0,"ahead_spacing":1000000,"phase":5,"spacing":10000}}"#,
+        ),
+        record(r#""evb_probe_buffer_hello""#),
         vec![1; 24],
         [&b"evbr"[..], &[3; 16]].concat(),
         [&b"rbve"[..], &[3; 16]].concat(),

@@ -286,9 +286,29 @@ proptest! {
     #[test]
     fn garbage_is_garbage(record: [u8; RECORD], datagram in proptest::collection::vec(any::<u8>(), 0..64)) {
         if let Some(message) = Message::decode(&record) {
-            prop_assert!(message.encode()[..4] == record[..4]);
+            prop_assert_eq!(Message::decode(&message.encode()), Some(message));
         }
         let _ = Numbered::decode(&datagram);
+    }
+}
+
+#[test]
+fn the_longest_message_fits_into_a_record() {
+    let order = Order {
+        burst: u32::MAX,
+        ahead: u32::MAX,
+        count: u32::MAX,
+        start: u64::MAX,
+        ahead_spacing: u64::MAX,
+        phase: u64::MAX,
+        spacing: u64::MAX,
+    };
+    let record = Message::Order(order).encode();
+    assert_eq!((Message::decode(&record), record[RECORD - 1]), (Some(Message::Order(order)), b' '));
+    for bad in ["", "{}", "\"hello\"", "{\"ping\":{\"nonce\":-1}}"] {
+        let mut record = [b' '; RECORD];
+        record[..bad.len()].copy_from_slice(bad.as_bytes());
+        assert_eq!(Message::decode(&record), None, "{bad}");
     }
 }
 

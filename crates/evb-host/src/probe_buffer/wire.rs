@@ -1,5 +1,5 @@
-//! The messages between the listener and the senders: fixed records over TCP, and numbered
-//! datagrams over UDP.
+//! The messages between the listener and the senders: records over TCP, and numbered datagrams over
+//! UDP. A record is JSON, filled up with blanks.
 //!
 //! All records have the same length, so that the length of a message from an unknown peer never
 //! determines an allocation. After a [`Message::Sent`], the listener reads exactly as many times as
@@ -11,19 +11,22 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde::{Deserialize, Serialize};
+
 /// Size of every record in bytes.
-pub(super) const RECORD: usize = 48;
-/// Magic number of the first message, by which the listener recognises senders.
-const MAGIC: u64 = u64::from_le_bytes(*b"EVBPROB1");
+pub(super) const RECORD: usize = 256;
 /// Size of a datagram's header in bytes; the rest of the datagram is padding.
 pub(super) const HEADER: usize = 24;
 /// Largest number of datagrams in the train of one sender.
 pub(super) const MOST: u32 = 65_536;
 
 /// A record on the control connection between sender and listener.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Message {
-    /// Sender to listener: the first message on the connection.
+    /// Sender to listener: the first message on the connection, by which the listener recognises
+    /// senders.
+    #[serde(rename = "evb_probe_buffer_hello")]
     Hello,
     /// Listener to sender: the sender's number, the UDP port for datagrams, the length of their
     /// payload, and the token that they must carry.
@@ -45,7 +48,7 @@ pub(super) enum Message {
 
 /// An order for one sender: a few datagrams far apart, which find the port empty, then a pause,
 /// then the burst.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Order {
     /// Number of the burst.
     pub(super) burst: u32,
@@ -85,23 +88,15 @@ impl Order {
 
 impl Message {
     pub(super) fn encode(&self) -> [u8; RECORD] {
-        let (kind, small, large) = match *self {
-            Self::Hello => (1, [0; 3], [MAGIC, 0, 0, 0]),
-            Self::Welcome { sender, port, payload, token } => {
-                (2, [sender.into(), port.into(), payload.into()], [token, 0, 0, 0])
-            }
-            Self::Ping { nonce } => (3, [0; 3], [nonce, 0, 0, 0]),
-            Self::Pong { nonce, nanos } => (4, [0; 3], [nonce, nanos, 0, 0]),
-            Self::Order(o) => {
-                (5, [o.burst, o.ahead, o.count], [o.start, o.ahead_spacing, o.phase, o.spacing])
-            }
-            Self::Sent { burst, count, errors } => (6, [burst, count, errors], [0; 4]),
-            Self::End { bytes } => (7, [0; 3], [bytes, 0, 0, 0]),
-        };
-        let mut record = [0; RECORD];
-        let small = [kind].into_iter().chain(small).flat_map(u32::to_le_bytes);
-        fill_with(&mut record, small.chain(large.into_iter().flat_map(u64::to_le_bytes)));
+        let mut record = [b' '; RECORD];
+        let written = serde_json::to_writer(&mut record[..], self);
+        debug_assert!(written.is_ok(), "a message is shorter than a record");
         record
+    }
+
+    /// Decodes a record; `None` if the record is invalid.
+    pub(super) fn decode(record: &[u8; RECORD]) -> Option<Self> {
+        serde_json::from_slice(record).ok()
     }
 
     /// Receives a record within the time `patience`; `None` if the record is invalid.
@@ -109,31 +104,6 @@ impl Message {
         let mut record = [0; RECORD];
         receive_exactly(control, &mut record, patience)?;
         Ok(Self::decode(&record))
-    }
-
-    /// Decodes a record; `None` if the record is invalid.
-    pub(super) fn decode(record: &[u8; RECORD]) -> Option<Self> {
-        let small = |at: usize| word(record, at * 4);
-        let large = |at: usize| long(record, 16 + at * 8);
-        let short = |at| u16::try_from(small(at)?).ok();
-        Some(match small(0)? {
-            1 if large(0)? == MAGIC => Self::Hello,
-            2 => Self::Welcome { sender: short(1)?, port: short(2)?, payload: short(3)?, token: large(0)? },
-            3 => Self::Ping { nonce: large(0)? },
-            4 => Self::Pong { nonce: large(0)?, nanos: large(1)? },
-            5 => Self::Order(Order {
-                burst: small(1)?,
-                ahead: small(2)?,
-                count: small(3)?,
-                start: large(0)?,
-                ahead_spacing: large(1)?,
-                phase: large(2)?,
-                spacing: large(3)?,
-            }),
-            6 => Self::Sent { burst: small(1)?, count: small(2)?, errors: small(3)? },
-            7 => Self::End { bytes: large(0)? },
-            _ => return None,
-        })
     }
 }
 
@@ -149,16 +119,17 @@ pub(super) struct Numbered {
 impl Numbered {
     pub(super) fn encode(&self) -> [u8; HEADER] {
         let mut head = [0; HEADER];
-        let start = u32::from(self.sender).to_le_bytes().into_iter().chain(self.token.to_le_bytes());
-        let bytes = start.chain(self.burst.to_le_bytes()).chain(self.index.to_le_bytes());
-        fill_with(&mut head, bytes);
+        head[..4].copy_from_slice(&u32::from(self.sender).to_le_bytes());
+        head[4..12].copy_from_slice(&self.token.to_le_bytes());
+        head[12..16].copy_from_slice(&self.burst.to_le_bytes());
+        head[16..20].copy_from_slice(&self.index.to_le_bytes());
         head
     }
 
     pub(super) fn decode(datagram: &[u8]) -> Option<Self> {
         Some(Self {
             sender: u16::try_from(word(datagram, 0)?).ok()?,
-            token: long(datagram, 4)?,
+            token: u64::from_le_bytes(*datagram.get(4..)?.first_chunk()?),
             burst: word(datagram, 12)?,
             index: word(datagram, 16)?,
         })
@@ -190,14 +161,6 @@ pub(super) fn receive_exactly(
     Ok(())
 }
 
-fn fill_with(room: &mut [u8], bytes: impl Iterator<Item = u8>) {
-    room.iter_mut().zip(bytes).for_each(|(place, byte)| *place = byte);
-}
-
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-}
-
-fn long(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+    Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
