@@ -90,7 +90,7 @@ pub(crate) struct Wishes {
     pub(crate) classes: Vec<ClassOption>,
     /// The bytes that the rates on this command line count; rates in `line` bytes are converted to
     /// the L2 frames that tc counts.
-    #[arg(long = "bytes", value_parser = measure(), default_value = "line")]
+    #[arg(long = "bytes", value_name = "BYTES", value_parser = measure(), default_value = "line")]
     pub(crate) counted: ByteMeasure,
     /// The mechanism that enforces a builder's rate.
     #[arg(long, value_enum, default_value = "htb")]
