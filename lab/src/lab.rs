@@ -82,10 +82,6 @@ pub(crate) struct LabArgs {
     /// Largest IP packet (MTU), in bytes. For `up`, `incast`, `fill` and `stops`.
     #[arg(long, global = true, default_value_t = 1500)]
     mtu: u64,
-    /// Only note bounds on speed and latency, on a machine whose cores other programs use. For
-    /// `qos`, `rcnp --cascade`, `atlas`, `mixed --trunk` and `babar`.
-    #[arg(long, global = true)]
-    untimed: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -240,7 +236,6 @@ impl LabArgs {
         ] {
             command.extend([option.to_owned(), value]);
         }
-        command.extend(self.untimed.then(|| "--untimed".to_owned()));
         uml::under(&command, Duration::from_secs_f64(limit), "768M")
     }
 }
@@ -261,8 +256,8 @@ impl Scenario {
     }
 }
 
-/// Runs one scenario, and returns the exit code: 0 if every bound holds, 1 if a bound fails,
-/// [`SKIPPED`] if this machine cannot create the network.
+/// Runs one scenario, and returns the exit code: 0 if every bound holds that noise cannot break, 1
+/// if one fails, [`SKIPPED`] if this machine cannot create the network.
 pub(crate) fn run(args: &LabArgs) -> Result<u8> {
     if let Scenario::Wan { short, here: false } = args.scenario {
         return wan::elsewhere(args, short);
@@ -312,7 +307,6 @@ fn run_here(args: &LabArgs) -> Result<bool> {
         transports: args.transports(),
         trains: args.trains,
         mtu: args.mtu,
-        is_timed: !args.untimed,
     };
     let report = match &args.scenario {
         Scenario::Incast(args) => incast::run(&bench, args)?,

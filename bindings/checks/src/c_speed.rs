@@ -94,7 +94,7 @@ fn measure(case: &Case, rust: &Path, cpp: &Path, args: &SpeedArgs, report: &mut 
         case.name,
         json!({ "pairs": pairs, "mean": ratios.mean, "low": ratios.low, "high": ratios.high }),
     );
-    report.holds(
+    report.noisy(
         &format!("{}: lower end of the 95 % interval", case.name),
         ratios.low,
         Bound::AtLeast(case.kept),

@@ -88,9 +88,6 @@ pub fn run(setting: &Setting, args: &ExportArgs, require: bool) -> Result<u8> {
     };
     let sizes = Sizes::of(args);
     let mut report = Report::bare("export");
-    if args.quick {
-        report = report.untimed();
-    }
     let km3net = Run::km3net(&tools, &folder, sizes.km3net_events)?;
     let exports = Exports::of(&folder, "km3net");
     content::check(&tools, &km3net, &exports, &mut report)?;

@@ -35,8 +35,6 @@ pub struct Bench {
     pub trains: bool,
     /// Largest IP packet, in bytes.
     pub mtu: u64,
-    /// True if bounds on speed and latency are checked, in scenarios that support both.
-    pub is_timed: bool,
 }
 
 impl Bench {

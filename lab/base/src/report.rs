@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
-use super::{bench::Bench, outcome::Outcome, system::Transport};
+use super::{outcome::Outcome, system::Transport};
 
 /// A lower or an upper bound on a measured value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,6 +20,8 @@ struct Verdict {
     what: String,
     measured: f64,
     bound: Bound,
+    /// True if other load on the machine can break the bound, so that a failure is only noted.
+    is_noisy: bool,
 }
 
 impl Verdict {
@@ -31,6 +33,20 @@ impl Verdict {
             Bound::AtMost(limit) => self.measured <= limit,
         }
     }
+
+    /// Returns true if the scenario fails because of this bound. No noise explains a value that was
+    /// not measured.
+    fn fails(&self) -> bool {
+        !self.holds() && (!self.is_noisy || !self.measured.is_finite())
+    }
+
+    fn word(&self) -> &'static str {
+        match self.holds() {
+            true => "pass",
+            false if self.fails() => "FAIL",
+            false => "noted",
+        }
+    }
 }
 
 /// Results of a scenario: outcomes of its runs, verdicts on bounds, and notes.
@@ -40,9 +56,6 @@ pub struct Report {
     verdicts: Vec<Verdict>,
     notes: Vec<String>,
     attached: Vec<Value>,
-    /// True if bounds on speed and latency are checked; false if they are only noted, so that a
-    /// busy machine does not make CI fail.
-    timed: bool,
 }
 
 impl Report {
@@ -51,32 +64,9 @@ impl Report {
         Self::bare(scenario)
     }
 
-    /// Creates the report of a scenario whose bounds on speed the command line may turn into notes.
-    pub fn of(scenario: &'static str, bench: &Bench) -> Self {
-        Self { timed: bench.is_timed, ..Self::new(scenario) }
-    }
-
     /// Creates a report without printing a table header, for a scenario that prints its own table.
     pub fn bare(scenario: &'static str) -> Self {
-        Self {
-            scenario,
-            outcomes: Vec::new(),
-            verdicts: Vec::new(),
-            notes: Vec::new(),
-            attached: Vec::new(),
-            timed: true,
-        }
-    }
-
-    /// Turns bounds on goodput, latency and dead time into notes, because a busy machine affects
-    /// these values.
-    pub fn untimed(self) -> Self {
-        Self { timed: false, ..self }
-    }
-
-    /// Returns true if bounds on speed and latency are only noted.
-    pub fn is_untimed(&self) -> bool {
-        !self.timed
+        Self { scenario, outcomes: Vec::new(), verdicts: Vec::new(), notes: Vec::new(), attached: Vec::new() }
     }
 
     /// Prints an outcome as a row of the table, keeps it, and checks that the switch's counters
@@ -96,18 +86,16 @@ impl Report {
         self.outcomes.push(outcome.clone());
     }
 
+    /// Checks a bound that holds on every machine, whatever else this one does: counts of events
+    /// and drops, exit codes, sums of the ledger. The scenario fails with it.
     pub fn holds(&mut self, what: &str, measured: f64, bound: Bound) {
-        self.verdicts.push(Verdict { what: what.to_owned(), measured, bound });
+        self.verdicts.push(Verdict { what: what.to_owned(), measured, bound, is_noisy: false });
     }
 
-    /// Checks a bound on a value that depends on the load of the machine; the value is only noted
-    /// if the report is untimed.
-    pub fn holds_timed(&mut self, what: &str, measured: f64, bound: Bound) {
-        if self.timed {
-            self.holds(what, measured, bound);
-        } else {
-            self.note(format!("{what}: {} ({bound:?} on a quiet machine)", short(measured)));
-        }
+    /// Checks a bound on a rate, a time or a share, which the load of the machine changes too. A
+    /// failure is noted, and does not make the scenario fail.
+    pub fn noisy(&mut self, what: &str, measured: f64, bound: Bound) {
+        self.verdicts.push(Verdict { what: what.to_owned(), measured, bound, is_noisy: true });
     }
 
     pub fn yes(&mut self, what: &str, is_so: bool) {
@@ -130,7 +118,7 @@ impl Report {
     }
 
     /// Prints the verdicts and writes `<scenario>.json`. Returns true if at least one bound was
-    /// checked and all of them hold.
+    /// checked and all hold that noise cannot break.
     pub fn finish(&self, folder: &Path) -> Result<bool> {
         println!();
         for verdict in &self.verdicts {
@@ -138,21 +126,23 @@ impl Report {
                 Bound::AtLeast(limit) => (">=", limit),
                 Bound::AtMost(limit) => ("<=", limit),
             };
-            let word = if verdict.holds() { "pass" } else { "FAIL" };
-            println!("{word}  {:<72} {:>12} {sign} {}", verdict.what, short(verdict.measured), short(limit));
+            let (word, measured) = (verdict.word(), short(verdict.measured));
+            println!("{word:<5} {:<72} {measured:>12} {sign} {}", verdict.what, short(limit));
         }
         for note in &self.notes {
             println!("note  {note}");
         }
-        let failed = self.verdicts.iter().filter(|verdict| !verdict.holds()).count();
+        let count = |is: fn(&Verdict) -> bool| self.verdicts.iter().filter(|verdict| is(verdict)).count();
+        let (failed, broken) = (count(Verdict::fails), count(|verdict| !verdict.holds()));
         let path = folder.join(format!("{}.json", self.scenario));
         fs::write(&path, serde_json::to_string_pretty(&self.json())?)
             .with_context(|| path.display().to_string())?;
-        println!("\n{}: {} bounds, {failed} failed; {}", self.scenario, self.verdicts.len(), path.display());
+        let (all, noted) = (self.verdicts.len(), broken - failed);
+        println!("\n{}: {all} bounds, {failed} failed, {noted} noted; {}", self.scenario, path.display());
         Ok(failed == 0 && !self.verdicts.is_empty())
     }
 
-    /// Returns the failed bounds with their measured values.
+    /// Returns the bounds that do not hold, also the noted ones, with their measured values.
     pub fn failed(&self) -> Vec<String> {
         let failed = self.verdicts.iter().filter(|verdict| !verdict.holds());
         failed.map(|verdict| format!("{}: {}", verdict.what, verdict.measured)).collect()
@@ -167,7 +157,7 @@ impl Report {
                     Bound::AtLeast(limit) => ("at least", limit),
                     Bound::AtMost(limit) => ("at most", limit),
                 };
-                json!({ "what": v.what, "measured": v.measured, "bound": sign, "limit": limit, "holds": v.holds() })
+                json!({ "what": v.what, "measured": v.measured, "bound": sign, "limit": limit, "holds": v.holds(), "noisy": v.is_noisy })
             })
             .collect();
         let outcomes: Vec<Value> = self.outcomes.iter().map(Outcome::json).collect();

@@ -155,14 +155,14 @@ impl<'a> Course<'a> {
         if let Some((_, summary)) = fires {
             self.report.note(format!("{what}: {summary}"));
         }
-        self.report.holds(
+        self.report.noisy(
             &format!("{what}: {name} of {culprit} fires after, s"),
             seconds,
             Bound::AtMost(SOON),
         );
         let told = self.until(began, || Ok(find(&self.alertmanager.alerts()?, name, culprit)))?;
         let seconds = told.map_or(f64::NAN, |(seconds, _)| seconds);
-        self.report.holds(
+        self.report.noisy(
             &format!("{what}: Alertmanager knows after, s"),
             seconds,
             Bound::AtMost(SOON + 2.0),
@@ -204,7 +204,7 @@ impl<'a> Course<'a> {
     fn quiet(&mut self, what: &str, began: Instant) -> Result<()> {
         let over = self.until(began, || Ok(self.prometheus.firing()?.is_empty().then_some(())))?;
         let seconds = over.map_or(f64::NAN, |(seconds, ())| seconds);
-        self.report.holds(
+        self.report.noisy(
             &format!("{what}: over, and no alert fires, after, s"),
             seconds,
             Bound::AtMost(SOON),

@@ -77,7 +77,6 @@ pub(super) fn run(setting: &Setting, args: &ThousandsArgs) -> Result<u8> {
     let (mut report, mut events) = (Report::bare("thousands"), args.events);
     if args.short {
         (size, events) = (Size { sources: 300, builders: 4, processes: 3 }, 1000);
-        report = report.untimed();
     }
     all_complete(setting, &folder, size, events, &mut report)?;
     idle(setting, &folder, size, &mut report)?;
@@ -96,7 +95,7 @@ fn all_complete(
     let trigger = "\"as-fast-as-possible\"".to_owned();
     let mut system = System::start(&setting.evbd, &folder.join("events"), size, events, &trigger)?;
     let took = system.connected(LIMIT)?;
-    report.holds(
+    report.noisy(
         "seconds until all lanes are connected",
         took.as_secs_f64(),
         Bound::AtMost(START.as_secs_f64()),
@@ -126,7 +125,7 @@ fn idle(setting: &Setting, folder: &Path, size: Size, report: &mut Report) -> Re
             load * 100.0,
             later.memory / 1000
         );
-        report.holds_timed(&format!("idle {name}: fraction of a core"), load, Bound::AtMost(IDLE_LOAD));
+        report.noisy(&format!("idle {name}: fraction of a core"), load, Bound::AtMost(IDLE_LOAD));
         let usage =
             json!({ "load": load, "memory": later.memory, "lanes": lanes, "memory_per_lane": per_lane });
         report.attach(&format!("idle {name}"), usage);

@@ -38,7 +38,7 @@ const QUANTITIES: [Quantity; 3] = [
 type Values = [[[Vec<f64>; 3]; 4]; 2];
 
 pub(crate) fn run(bench: &Bench) -> Result<Report> {
-    let mut report = Report::of("against-plain", bench);
+    let mut report = Report::new("against-plain");
     let mut values = Values::default();
     for (place, sources) in SOURCES.into_iter().enumerate() {
         let network = Network::up(shape(sources))?;

@@ -155,13 +155,13 @@ impl Course {
         let kept = self.mean(all, settled, settled + 2 * second) / before;
         let (what, limit) =
             if victim == "sup" { ("it is back", BACK_WITHIN) } else { ("the kill", OTHERS_WITHIN) };
-        report.holds(
+        report.noisy(
             &format!("{name}: seconds from when {what} until the others go on"),
             after,
             Bound::AtMost(limit),
         );
         let least = if victim == "sup" { 0.9 } else { KEPT };
-        report.holds(
+        report.noisy(
             &format!("{name}: rate 3 s after recovery, as part of the rate before the kill"),
             kept,
             Bound::AtLeast(least),

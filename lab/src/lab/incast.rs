@@ -87,8 +87,8 @@ fn case(bench: &Bench, network: &Network, report: &mut Report, transport: Transp
     Ok(())
 }
 
-/// Runs with credit at full speed, and checks that the port is full and drops no packet. An untimed
-/// report allows a second run if timers expired in the first.
+/// Runs with credit at full speed, and checks that the port is full and drops no packet. If packets
+/// are dropped after timers have expired, it runs once more, and only the second run counts.
 pub(crate) fn credit(
     bench: &Bench,
     network: &Network,
@@ -102,7 +102,7 @@ pub(crate) fn credit(
         let mut outcome = bench.run(network, &name, system())?;
         // While a busy machine stands still, timers expire and ask again for data that still wait
         // in the port; then the repeated data do not fit into it.
-        if report.is_untimed() && outcome.drops() > 0 && outcome.number(TIMEOUTS) > 0.0 {
+        if outcome.drops() > 0 && outcome.number(TIMEOUTS) > 0.0 {
             report.note(format!(
                 "{name}: run again, because {} packets were dropped after timers had expired {} times",
                 outcome.drops(),
@@ -112,7 +112,7 @@ pub(crate) fn credit(
         }
         report.add(&outcome);
         report.clean(&outcome);
-        report.holds_timed(
+        report.noisy(
             &format!("{name}: share of the port's goodput"),
             outcome.goodput_share(),
             Bound::AtLeast(GOODPUT),
@@ -149,7 +149,7 @@ pub(crate) fn none(bench: &Bench, network: &Network, report: &mut Report, slots:
         if slots > 1 {
             let (what, drops) = (format!("{name}: packets dropped"), outcome.drops() as f64);
             report.holds(&what, drops, Bound::AtLeast(1.0));
-            report.holds_timed(&what, drops, Bound::AtLeast(1001.0));
+            report.noisy(&what, drops, Bound::AtLeast(1001.0));
         }
         let goodput = outcome.goodput() / 1e6;
         report.note(format!("{name}: goodput {goodput:.1} Mbit/s, {} packets dropped", outcome.drops()));
@@ -184,7 +184,7 @@ fn tail(bench: &Bench, network: &Network, report: &mut Report) -> Result<()> {
         let none = bench.run(network, &format!("{name} none"), at(Mode::None))?;
         report.add(&none);
         let ratio = none.latency_us("p99") / credit.latency_us("p99");
-        report.holds_timed(
+        report.noisy(
             &format!("{name}: p99 without shaping over p99 with credit"),
             ratio,
             Bound::AtLeast(10.0),
@@ -212,7 +212,7 @@ fn latency(bench: &Bench, network: &Network, report: &mut Report, transport: Tra
         }
         for (quantile, limit) in [("p50", 1.1), ("p99", 1.5)] {
             let share = median(outcomes.iter().map(|outcome| outcome.latency_share(quantile)));
-            report.holds(&format!("{name}: median {quantile} over wire time"), share, Bound::AtMost(limit));
+            report.noisy(&format!("{name}: median {quantile} over wire time"), share, Bound::AtMost(limit));
         }
     }
     Ok(())
@@ -228,7 +228,7 @@ fn overload(bench: &Bench, network: &Network, report: &mut Report, transport: Tr
         let outcome = bench.run(network, &name, system)?;
         report.add(&outcome);
         report.clean(&outcome);
-        report.holds_timed(
+        report.noisy(
             &format!("{name}: share of the port's goodput"),
             outcome.goodput_share(),
             Bound::AtLeast(GOODPUT),

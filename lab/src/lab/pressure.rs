@@ -92,9 +92,6 @@ struct Play {
 
 pub(crate) fn run(bench: &Bench, args: &PressureArgs) -> Result<Report> {
     let mut report = Report::bare("pressure");
-    if args.short {
-        report = report.untimed();
-    }
     for play in plays(bench, args).iter().filter(|play| bench.wants(&play.name)) {
         play.perform(bench, &mut report)
             .with_context(|| format!("{}: logs in {}", play.name, bench.out.display()))?;

@@ -26,7 +26,7 @@ pub(crate) fn run(bench: &Bench) -> Result<Report> {
         only: bench.only.clone(),
         ..*bench
     };
-    let mut report = Report::new("smoke").untimed();
+    let mut report = Report::new("smoke");
     {
         let network = Network::up(Shape { rate: PORT_RATE, ..incast::shape(8) })?;
         for transport in [Transport::Tcp, Transport::Udp] {

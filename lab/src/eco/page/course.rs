@@ -80,7 +80,7 @@ impl Course<'_> {
         self.browser
             .wait("connected", "document.querySelector('#state').textContent === 'Configured'", SOON)
             .await?;
-        self.report.holds(
+        self.report.noisy(
             "from the address to the state, s",
             began.elapsed().as_secs_f64(),
             Bound::AtMost(2.0),
@@ -256,13 +256,13 @@ impl Course<'_> {
         let enabled =
             self.browser.script("return document.querySelectorAll('[data-command]:enabled').length").await?;
         self.report.yes("away: no command is offered", enabled == 0);
-        self.report.holds("away: told after, s", told.as_secs_f64(), Bound::AtMost(4.0));
+        self.report.noisy("away: told after, s", told.as_secs_f64(), Bound::AtMost(4.0));
         tokio::time::sleep(Duration::from_secs(2)).await;
         self.daemon.start("leader", &LEADER)?;
         self.daemon.wait("there again", |_| true)?;
         let back = "document.querySelector('#link').textContent.startsWith('live')";
         let back = self.browser.wait("back", back, SOON).await?;
-        self.report.holds("back after, s", back.as_secs_f64(), Bound::AtMost(3.0));
+        self.report.noisy("back after, s", back.as_secs_f64(), Bound::AtMost(3.0));
         // Failed requests to the ended evbd are expected on the console; other errors are not.
         let entries = self.browser.console().await?;
         let others =
@@ -292,7 +292,7 @@ impl Course<'_> {
         self.wait_for_problem("a good run", "No problems.").await?;
         boards[2].die();
         let told = self.wait_for_problem("the closed connection", "source 3 (silicon tracker)").await?;
-        self.report.holds("from a closed connection to its name, s", told.as_secs_f64(), Bound::AtMost(2.0));
+        self.report.noisy("from a closed connection to its name, s", told.as_secs_f64(), Bound::AtMost(2.0));
         let problems = self.browser.text("#problems").await?;
         self.report.note(format!("a closed connection: {problems}"));
         self.report.yes("with its remedy", problems.contains("start its front end again"));
@@ -302,7 +302,7 @@ impl Course<'_> {
         boards[0].hang();
         let told = self.wait_for_problem("the front end that hangs", "source 1 (TPC crate 1)").await?;
         // The deadline is 1 s.
-        self.report.holds("from a hanging front end to its name, s", told.as_secs_f64(), Bound::AtMost(3.0));
+        self.report.noisy("from a hanging front end to its name, s", told.as_secs_f64(), Bound::AtMost(3.0));
         let problems = self.browser.text("#problems").await?;
         self.report
             .yes("with its remedy too", problems.contains("check that its front end runs and gets triggers"));
@@ -328,12 +328,12 @@ impl Course<'_> {
         self.browser.wait("256 sources", is_large, SOON).await?;
         let found = self.browser.script("return window.large()").await?;
         let [first, all, rows] = [0, 1, 2].map(|place| found[place].as_f64().unwrap_or(f64::NAN));
-        self.report.holds(
+        self.report.noisy(
             "256 sources, 64 builders: from their status to the screen, ms",
             first,
             Bound::AtMost(1000.0),
         );
-        self.report.holds("all of them as rows, ms", all, Bound::AtMost(1000.0));
+        self.report.noisy("all of them as rows, ms", all, Bound::AtMost(1000.0));
         if rows != 320.0 {
             bail!("{rows} rows of 320 peers");
         }

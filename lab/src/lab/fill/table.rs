@@ -239,7 +239,7 @@ fn latencies(rounds: &Rounds, program: &Program, report: &mut Report, is_held: b
 /// rounds.
 fn tell(report: &mut Report, what: &str, ratio: &Paired, bound: Option<Bound>) {
     if let Some(bound) = bound {
-        report.holds(what, ratio.median, bound);
+        report.noisy(what, ratio.median, bound);
     }
     let all: Vec<String> = ratio.all.iter().map(|ratio| format!("{ratio:.3}")).collect();
     report.note(format!(

@@ -59,10 +59,10 @@ impl Judge<'_> {
         let stage = played.stage.name;
         if stage != calm {
             let kept = self.kept(&played.steady, calm, 's', None);
-            self.timed(stage, "least part of its rate that a source sends", kept, Bound::AtLeast(KEPT));
+            self.noisy(stage, "least part of its rate that a source sends", kept, Bound::AtLeast(KEPT));
         }
-        self.timed(stage, "dead time", played.steady.dead_time(), Bound::AtMost(NO_DEAD_TIME));
-        self.timed(stage, "incomplete events", played.steady.events("incomplete"), Bound::AtMost(0.0));
+        self.noisy(stage, "dead time", played.steady.dead_time(), Bound::AtMost(NO_DEAD_TIME));
+        self.noisy(stage, "incomplete events", played.steady.events("incomplete"), Bound::AtMost(0.0));
     }
 
     fn frozen_source(&mut self, played: &Played, calm: &'static str) {
@@ -71,9 +71,9 @@ impl Judge<'_> {
         // fragments.
         self.blame(played, &played.first);
         let cost = played.first.dead_time() * played.first.seconds;
-        self.timed(stage, "seconds until it is taken for lost", cost, Bound::AtMost(LOST_WITHIN));
+        self.noisy(stage, "seconds until it is taken for lost", cost, Bound::AtMost(LOST_WITHIN));
         let kept = self.kept(steady, calm, 's', Some(FROZEN));
-        self.timed(stage, "least part of its rate that another source sends", kept, Bound::AtLeast(KEPT));
+        self.noisy(stage, "least part of its rate that another source sends", kept, Bound::AtLeast(KEPT));
         self.full_rate(played, calm);
         let incomplete = played.first.events("incomplete");
         self.holds(stage, "events incomplete that were under way", incomplete, Bound::AtLeast(1.0));
@@ -84,7 +84,7 @@ impl Judge<'_> {
     fn slow_sink(&mut self, played: &Played, calm: &'static str) {
         let (stage, steady) = (played.stage.name, &played.steady);
         let kept = self.kept(steady, calm, 'b', played.stage.victim());
-        self.timed(stage, "least part of its rate that another builder gets", kept, Bound::AtLeast(KEPT));
+        self.noisy(stage, "least part of its rate that another builder gets", kept, Bound::AtLeast(KEPT));
         if !played.stage.culprits().is_empty() {
             return self.blame(played, steady);
         }
@@ -95,8 +95,8 @@ impl Judge<'_> {
     fn full_rate(&mut self, played: &Played, calm: &'static str) {
         let (stage, steady) = (played.stage.name, &played.steady);
         let events = steady.built_per_s() / self.span(calm).map_or(f64::NAN, Span::built_per_s);
-        self.timed(stage, "part of the event rate", events, Bound::AtLeast(KEPT));
-        self.timed(stage, "dead time", steady.dead_time(), Bound::AtMost(NO_DEAD_TIME));
+        self.noisy(stage, "part of the event rate", events, Bound::AtLeast(KEPT));
+        self.noisy(stage, "dead time", steady.dead_time(), Bound::AtMost(NO_DEAD_TIME));
     }
 
     fn slow_sinks(&mut self, played: &Played) {
@@ -109,7 +109,7 @@ impl Judge<'_> {
         let event = FRAGMENT as f64 * f64::from(SHAPE.sources);
         let taken = steady.disk_bytes / event / steady.events("triggered").max(1.0);
         let error = (steady.dead_time() - (1.0 - taken)).abs();
-        self.timed(stage, "dead time, less what the disks did not take", error, Bound::AtMost(DISK_ERROR));
+        self.noisy(stage, "dead time, less what the disks did not take", error, Bound::AtMost(DISK_ERROR));
     }
 
     /// Checks that triggers were inhibited in the span, and that evb attributed them to their
@@ -126,7 +126,7 @@ impl Judge<'_> {
         if self.span(self.calm(played)).is_some_and(|calm| calm.dead_time() <= NO_DEAD_TIME) {
             self.holds(stage, &what, blamed, least);
         } else {
-            self.timed(stage, &what, blamed, least);
+            self.noisy(stage, &what, blamed, least);
         }
     }
 
@@ -149,7 +149,7 @@ impl Judge<'_> {
                 // any source too long.
                 None => {
                     let most = Bound::AtMost(0.0);
-                    self.report.holds_timed(&what("events without"), missing, most);
+                    self.report.noisy(&what("events without"), missing, most);
                 }
             }
         }
@@ -182,8 +182,8 @@ impl Judge<'_> {
         self.report.holds(&format!("{}: {stage}: {what}", self.name), measured, bound);
     }
 
-    fn timed(&mut self, stage: &str, what: &str, measured: f64, bound: Bound) {
-        self.report.holds_timed(&format!("{}: {stage}: {what}", self.name), measured, bound);
+    fn noisy(&mut self, stage: &str, what: &str, measured: f64, bound: Bound) {
+        self.report.noisy(&format!("{}: {stage}: {what}", self.name), measured, bound);
     }
 }
 

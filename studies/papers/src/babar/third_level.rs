@@ -111,7 +111,7 @@ fn whole(bench: &Bench, report: &mut Report) -> Result<()> {
         outcome.machine_busy * 100.0
     ));
     let asked = HERTZ / f64::from(KEEP_EVERY);
-    report.holds_timed(&format!("{name}: part of 100 Hz to disk"), written / asked, Bound::AtLeast(KEPT));
+    report.noisy(&format!("{name}: part of 100 Hz to disk"), written / asked, Bound::AtLeast(KEPT));
     Ok(())
 }
 
@@ -216,9 +216,9 @@ fn judge(outcome: &Outcome, case: &Case, report: &mut Report) -> Point {
     ));
     let what = format!("{}: dead time", outcome.name);
     if share <= FREE {
-        report.holds_timed(&what, point.dead, Bound::AtMost(NONE));
+        report.noisy(&what, point.dead, Bound::AtMost(NONE));
     } else if share >= BUSY {
-        report.holds(&what, point.dead, Bound::AtLeast(SURPLUS * (1.0 - 1.0 / share)));
+        report.noisy(&what, point.dead, Bound::AtLeast(SURPLUS * (1.0 - 1.0 / share)));
     }
     point
 }

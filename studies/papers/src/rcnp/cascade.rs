@@ -63,7 +63,7 @@ fn shape(mbit: u64) -> Shape {
 }
 
 pub(super) fn run(bench: &Bench, args: &RcnpArgs) -> Result<Report> {
-    let mut report = Report::of(if args.rtt_ms.is_some() { "rcnp-delay" } else { "rcnp-cascade" }, bench);
+    let mut report = Report::new(if args.rtt_ms.is_some() { "rcnp-delay" } else { "rcnp-cascade" });
     let network = Network::up(shape(args.mbit))?;
     if let Some(round_trip) = args.rtt_ms {
         if !(round_trip > 0.0 && round_trip < TURN_ENDS) {
@@ -164,11 +164,7 @@ fn compare(rows: &[Row], round_trip: f64, report: &mut Report) {
             row.rate,
             round_trip * 1e3
         ));
-        report.holds_timed(
-            &format!("{}: difference to the prediction", row.name),
-            off,
-            Bound::AtMost(AGREEMENT),
-        );
+        report.noisy(&format!("{}: difference to the prediction", row.name), off, Bound::AtMost(AGREEMENT));
     }
 }
 
@@ -189,7 +185,7 @@ fn scale(rows: &[Row], report: &mut Report) {
             ));
         }
         if row.size == SIZES[SIZES.len() - 1] && row.slots == SLOTS[SLOTS.len() - 1] {
-            report.holds_timed(
+            report.noisy(
                 &format!("{}: share of what the links carry", row.name),
                 row.rate / row.most,
                 Bound::AtLeast(FULL),

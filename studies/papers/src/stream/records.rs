@@ -24,9 +24,6 @@ const RISE: f64 = 0.5;
 
 pub fn run(bench: &Bench) -> Result<Report> {
     let mut report = Report::bare("stream-line");
-    if !bench.is_timed {
-        report = report.untimed();
-    }
     let mut points = Vec::new();
     println!("{:>12} {:>12} {:>16} {:>14}", "link, Mbit/s", "record, B", "Mbit/s", "converged");
     for mbit in MBIT.into_iter().filter(|mbit| bench.wants(&format!("{mbit} Mbit/s"))) {
@@ -58,9 +55,9 @@ fn judged(point: &Value, mbit: u64, line: f64, report: &mut Report) -> Result<Va
     println!("{mbit:>12} {record:>12} {text:>16} {:>14}", rate["converged"]);
     let what = format!("{mbit} Mbit/s, {record} B: part of what the link carries");
     if record >= LARGE {
-        report.holds_timed(&what, mean / line, Bound::AtLeast(PLATEAU));
+        report.noisy(&what, mean / line, Bound::AtLeast(PLATEAU));
     } else if record == SMALL && mbit == MBIT[1] {
-        report.holds_timed(&what, mean / line, Bound::AtMost(RISE));
+        report.noisy(&what, mean / line, Bound::AtMost(RISE));
     }
     let mut point = point.clone();
     point["link_mbit"] = json!(mbit);
