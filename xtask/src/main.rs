@@ -28,8 +28,6 @@ mod tidy;
 mod fuzz;
 mod instructions;
 mod package;
-mod sdk;
-mod release;
 mod seeds;
 mod tutorial;
 mod bare;
@@ -39,6 +37,7 @@ mod site;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use release::sdk;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The repository's own checks")]

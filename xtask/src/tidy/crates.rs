@@ -5,8 +5,16 @@ use toml::Table;
 use crate::repo::Repo;
 
 /// Folders of the packages with which this repository checks itself.
-const OF_THE_CHECKS: [&str; 7] =
-    ["bindings/checks", "dist/checks", "lab", "lab/base", "studies/papers", "xtask", "xtask/checkout"];
+const OF_THE_CHECKS: [&str; 8] = [
+    "bindings/checks",
+    "dist/checks",
+    "dist/release",
+    "lab",
+    "lab/base",
+    "studies/papers",
+    "xtask",
+    "xtask/checkout",
+];
 
 /// A crate of the workspace.
 pub(crate) struct Krate<'a> {

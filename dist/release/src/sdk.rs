@@ -18,8 +18,9 @@ pub(crate) const BINDINGS: &str = "bindings/c";
 /// it into the library.
 const SONAME: &str = "libevb.so.0";
 
+/// Arguments of `cargo xtask sdk`.
 #[derive(Args)]
-pub(crate) struct SdkArgs {
+pub struct SdkArgs {
     /// Folder to install into; it is created if necessary.
     #[arg(long)]
     prefix: PathBuf,
@@ -32,7 +33,10 @@ pub(crate) struct SdkArgs {
 }
 
 /// Builds and installs. Returns true, or an error if a file cannot be built or written.
-pub(crate) fn run(args: &SdkArgs) -> Result<bool> {
+///
+/// # Errors
+/// The bindings do not build, or a file cannot be written.
+pub fn run(args: &SdkArgs) -> Result<bool> {
     let root = checkout::root();
     let bindings = root.join(BINDINGS);
     let target = checkout::target();

@@ -80,7 +80,7 @@ pub(super) fn build(release: &Release, libc: Libc, manifest: &Path, what: &[&str
     if installed.is_some_and(|targets| !targets.contains(&libc.target())) {
         finish(Command::new("rustup").args(["target", "add", &libc.target()]))?;
     }
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| release.root.join("target"), PathBuf::from);
+    let target = checkout::target();
     let mut cargo = release.tools.python("cargo-zigbuild");
     cargo.args(["zigbuild", "--release", "--locked", "--target", &libc.versioned(), "--manifest-path"]);
     cargo.arg(manifest).args(what).arg("--target-dir").arg(&target);

@@ -1,6 +1,7 @@
 //! `cargo xtask release`: writes the files that a release offers for download. Programs for older
 //! systems are linked by Zig, which knows the symbols of every version of glibc.
 
+pub mod sdk;
 mod tools;
 mod notices;
 mod binary;
@@ -26,8 +27,9 @@ use self::{
     tools::Tools,
 };
 
+/// Arguments of `cargo xtask release`.
 #[derive(Args)]
-pub(crate) struct ReleaseArgs {
+pub struct ReleaseArgs {
     /// File to write; can be given several times. By default, all files are written.
     #[arg(long, value_enum)]
     only: Vec<Part>,
@@ -100,7 +102,10 @@ impl Release {
 
 /// Writes the chosen files and their checksums. Returns true, or an error if a file cannot be
 /// written.
-pub(crate) fn run(args: &ReleaseArgs) -> Result<bool> {
+///
+/// # Errors
+/// A tool cannot be installed, or a file cannot be built or written.
+pub fn run(args: &ReleaseArgs) -> Result<bool> {
     let release = Release::new(args)?;
     let wanted = |part: Part| args.only.is_empty() || args.only.contains(&part);
     if wanted(Part::Glibc) || wanted(Part::Deb) {

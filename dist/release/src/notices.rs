@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
-use super::{Release, tools::cargo};
+use super::Release;
 
 /// Name of the file with the notices.
 const NAME: &str = "THIRD-PARTY.txt";
@@ -57,7 +57,7 @@ fn text(root: &Path, manifest: &str) -> Result<String> {
 /// Returns the descriptions of the crates of other people that become part of the program.
 fn packages(root: &Path, manifest: &str) -> Result<Vec<Value>> {
     let said = |arguments: &[&str]| {
-        let mut command = cargo();
+        let mut command = checkout::cargo();
         command.args(arguments).args(["--locked", "--manifest-path", manifest]).current_dir(root);
         let output = command.output().context("cargo does not start")?;
         ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));

@@ -56,7 +56,7 @@ impl Tools {
         let path = folder.join("bin").join(&program);
         if !path.exists() {
             println!("installing: {program} {version}");
-            let mut cargo = cargo();
+            let mut cargo = checkout::cargo();
             cargo.args(["install", "--quiet", "--debug", "--locked", &program, "--version", version]);
             finish(cargo.arg("--root").arg(&folder).env("CARGO_PROFILE_DEV_DEBUG", "0"))?;
         }
@@ -64,9 +64,4 @@ impl Tools {
         command.arg(name);
         Ok(command)
     }
-}
-
-/// Returns a command that starts cargo.
-pub(super) fn cargo() -> Command {
-    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
