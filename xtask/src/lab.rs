@@ -1,12 +1,7 @@
 //! `cargo xtask lab`, `eco` and `uml`: these commands build the separate program `lab`, which
 //! depends on evb's crates, and pass their arguments to it.
 
-use std::{
-    convert::Infallible,
-    os::unix::process::CommandExt as _,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{convert::Infallible, os::unix::process::CommandExt as _, path::PathBuf, process::Command};
 
 use anyhow::{Context as _, Result};
 use clap::Args;
@@ -46,33 +41,15 @@ pub(crate) fn run(task: &str, args: &LabArgs) -> Result<Infallible> {
     // The WebDriver client depends on fifty crates, so the feature `browser` is enabled only for
     // the part that needs it.
     let drives_browser = task == "eco" && args.arguments.iter().any(|argument| argument == "page");
-    become_lab(program(None, drives_browser).arg(task).args(&args.arguments))
+    become_lab(checkout::lab(None, drives_browser).arg(task).args(&args.arguments))
 }
 
 /// Replaces this process by the program `lab`, which runs the command under User-Mode Linux.
 pub(crate) fn uml(args: &UmlArgs) -> Result<Infallible> {
     let test = args.test.as_ref().map(|test| built("--test", test)).transpose()?;
-    let mut lab = program(args.lab.as_deref(), false);
+    let mut lab = checkout::lab(args.lab.as_deref(), false);
     lab.args(["uml", "--limit", &args.limit.to_string(), "--memory", &args.memory, "--"]);
     become_lab(lab.args(test).args(&args.command))
-}
-
-/// Returns a command that runs the program `lab`, from the given path, or built by cargo first.
-pub(crate) fn program(lab: Option<&Path>, drives_browser: bool) -> Command {
-    if let Some(lab) = lab {
-        return Command::new(lab);
-    }
-    let mut cargo = checkout::cargo();
-    // The arguments may have paths relative to the folder of the caller.
-    cargo.current_dir(".");
-    cargo
-        .args(["run", "--quiet", "--package", "lab", "--manifest-path"])
-        .arg(checkout::root().join("Cargo.toml"));
-    if drives_browser {
-        cargo.args(["--features", "browser"]);
-    }
-    cargo.arg("--");
-    cargo
 }
 
 /// Executes `lab` in place of this process, so that signals reach it directly and the caller gets

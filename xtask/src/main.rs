@@ -23,7 +23,6 @@ mod repo;
 mod api;
 mod built;
 mod lab;
-mod studies;
 mod tidy;
 mod fuzz;
 mod instructions;

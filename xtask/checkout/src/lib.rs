@@ -65,3 +65,19 @@ pub fn evbd(given: Option<&Path>) -> Result<PathBuf> {
     };
     path.canonicalize().with_context(|| path.display().to_string())
 }
+
+/// Returns a command that runs the program `lab`, from the given path, or built by cargo first.
+pub fn lab(lab: Option<&Path>, drives_browser: bool) -> Command {
+    if let Some(lab) = lab {
+        return Command::new(lab);
+    }
+    let mut cargo = cargo();
+    // The arguments may have paths relative to the folder of the caller.
+    cargo.current_dir(".");
+    cargo.args(["run", "--quiet", "--package", "lab", "--manifest-path"]).arg(root().join("Cargo.toml"));
+    if drives_browser {
+        cargo.args(["--features", "browser"]);
+    }
+    cargo.arg("--");
+    cargo
+}

@@ -5,12 +5,13 @@ use toml::Table;
 use crate::repo::Repo;
 
 /// Folders of the packages with which this repository checks itself.
-const OF_THE_CHECKS: [&str; 8] = [
+const OF_THE_CHECKS: [&str; 9] = [
     "bindings/checks",
     "dist/checks",
     "dist/release",
     "lab",
     "lab/base",
+    "studies",
     "studies/papers",
     "xtask",
     "xtask/checkout",

@@ -8,7 +8,7 @@ use crate::repo::Repo;
 
 /// Names of the crates of this workspace, each with all evb crates that it may depend on. A crate
 /// that is not listed must not exist.
-const ALLOWED: [(&str, &[&str]); 19] = [
+const ALLOWED: [(&str, &[&str]); 20] = [
     ("evb-core", &[]),
     ("evb-shaper", &["evb-core"]),
     ("evb-net", &["evb-core"]),
@@ -26,7 +26,8 @@ const ALLOWED: [(&str, &[&str]); 19] = [
     // What the programs that check this repository share; xtask is not to wait for evb's crates.
     ("checkout", &[]),
     ("release", &["checkout"]),
-    ("xtask", &["checkout", "release"]),
+    ("studies", &["checkout"]),
+    ("xtask", &["checkout", "release", "studies"]),
     // The base takes the transports of lanes from evb-net.
     ("lab-base", &["evb-net"]),
     // They write event files for readers in other languages.

@@ -3,18 +3,17 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::Result;
+use studies::{
+    PAGES,
+    catalog::{CATALOG, Catalog, all_figures},
+    page,
+    result::{RESULTS, Stored},
+};
 use syn::Item;
 
 use super::violation::Violation;
-use crate::{
-    repo::{Repo, RepoFile},
-    studies::{
-        PAGES,
-        catalog::{CATALOG, Catalog, all_figures},
-        page,
-        result::{RESULTS, Stored},
-    },
-};
+use crate::repo::{Repo, RepoFile};
 
 /// Index of the studies, which has a row for every figure.
 const INDEX: &str = "docs/studies/README.md";
@@ -28,7 +27,7 @@ const COMMANDS: [(&str, &str, &str); 3] = [
 
 pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
     let Some(text) = repo.get(CATALOG).map(|file| &file.text) else { return Vec::new() };
-    let read = Catalog::read(text).and_then(|catalog| Ok((catalog, Stored::of(repo)?)));
+    let read = Catalog::read(text).and_then(|catalog| Ok((catalog, stored(repo)?)));
     match read {
         Ok((catalog, stored)) => {
             let mut found = listed(repo, &catalog);
@@ -40,6 +39,10 @@ pub(crate) fn check(repo: &Repo) -> Vec<Violation> {
         }
         Err(error) => vec![Violation::new(CATALOG, 0, format!("{error:#}"))],
     }
+}
+
+fn stored(repo: &Repo) -> Result<Stored> {
+    Stored::of(repo.files().iter().map(|file| (&*file.path, &*file.text)))
 }
 
 fn pages(repo: &Repo) -> impl Iterator<Item = &RepoFile> {

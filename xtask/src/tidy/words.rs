@@ -1,11 +1,10 @@
 //! Checks that comments and Markdown pages use plain language, which an engineer understands at the
 //! first reading.
 
+use studies::page::name_of;
+
 use super::violation::Violation;
-use crate::{
-    repo::{Repo, RepoFile},
-    studies::page::name_of,
-};
+use crate::repo::{Repo, RepoFile};
 
 /// Largest length of a comment line, in columns.
 const COLUMNS: usize = 100;

@@ -37,7 +37,7 @@ fn found(catalog: &str, result: &str, change: impl Fn(&str) -> String) -> Vec<St
     let repo = |files: &[(&str, String)]| {
         Repo::of(&files.iter().map(|(path, text)| (*path, text.as_str())).collect::<Vec<_>>())
     };
-    let stored = Stored::of(&repo(&files)).unwrap();
+    let stored = stored(&repo(&files)).unwrap();
     for (path, text) in [("docs/studies/a.md", PAGE), (INDEX, INDEX_PAGE)] {
         let text = page::filled(text, &read, &stored).unwrap();
         files.push((path, change(&text)));

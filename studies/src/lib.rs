@@ -3,13 +3,14 @@
 //! `target/studies`.
 //!
 //! `docs/studies/studies.toml` lists the figures and the studies.
+#![allow(missing_docs)] // xtask alone uses it; names and types say the rest.
 
-pub(crate) mod catalog;
+pub mod catalog;
 mod select;
-pub(crate) mod kept;
+pub mod kept;
 mod table;
-pub(crate) mod result;
-pub(crate) mod page;
+pub mod result;
+pub mod page;
 mod execute;
 
 use std::{
@@ -28,10 +29,9 @@ use self::{
     kept::Kept,
     result::{FIGURES, RESULTS, Stored},
 };
-use crate::repo::Repo;
 
 /// Folder of the pages.
-pub(crate) const PAGES: &str = "docs/studies/";
+pub const PAGES: &str = "docs/studies/";
 /// Time limit of all short forms together, in seconds.
 const QUICK: f64 = 900.0;
 /// Factor by which a short form may exceed its time limit, that of an idle machine: CI runs
@@ -39,7 +39,7 @@ const QUICK: f64 = 900.0;
 const BESIDE: u64 = 3;
 
 #[derive(Args)]
-pub(crate) struct StudiesArgs {
+pub struct StudiesArgs {
     /// Run only the studies whose name contains this text.
     #[arg(long, default_value = "")]
     only: String,
@@ -68,7 +68,7 @@ pub(crate) struct StudiesArgs {
 }
 
 /// Runs the studies, and returns the exit code.
-pub(crate) fn run(args: &StudiesArgs) -> Result<u8> {
+pub fn run(args: &StudiesArgs) -> Result<u8> {
     let root = checkout::root();
     let catalog = Catalog::read(&fs::read_to_string(root.join(CATALOG)).context(CATALOG)?)?;
     if args.check || args.fill {
@@ -192,21 +192,36 @@ fn store(programs: &Programs, study: &Study, kept: &Kept) -> Result<()> {
 
 /// Compares the pages with the stored results, or fills them. Returns true if all pages agree.
 fn check_pages(root: &Path, catalog: &Catalog, fill: bool) -> Result<bool> {
-    let repo = Repo::load_part(root, PAGES)?;
-    let stored = Stored::of(&repo)?;
+    let stored = Stored::of(files(root, RESULTS)?.iter().map(|(path, text)| (&**path, &**text)))?;
     let mut agree = true;
-    for file in repo.files().iter().filter(|file| file.path.ends_with(".md")) {
-        let filled = page::filled(&file.text, catalog, &stored).with_context(|| file.path.clone())?;
-        if filled == file.text {
+    for (path, text) in files(root, PAGES)?.iter().filter(|(path, _)| path.ends_with(".md")) {
+        let filled = page::filled(text, catalog, &stored).with_context(|| path.clone())?;
+        if filled == *text {
             continue;
         }
         if fill {
-            fs::write(root.join(&file.path), filled)?;
-            println!("{}: filled", file.path);
+            fs::write(root.join(path), filled)?;
+            println!("{path}: filled");
         } else {
             agree = false;
-            println!("{}: does not agree with the results; `cargo xtask studies --fill` fills it", file.path);
+            println!("{path}: does not agree with the results; `cargo xtask studies --fill` fills it");
         }
     }
     Ok(agree)
+}
+
+/// Returns the paths below `root` and the texts of the files in a folder, in the order of their
+/// names.
+fn files(root: &Path, folder: &str) -> Result<Vec<(String, String)>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(root.join(folder)).with_context(|| folder.to_owned())? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            let name = entry.file_name();
+            let path = format!("{}/{}", folder.trim_end_matches('/'), name.to_string_lossy());
+            files.push((path, fs::read_to_string(entry.path())?));
+        }
+    }
+    files.sort();
+    Ok(files)
 }

@@ -20,7 +20,7 @@ const NOT_YET: &str = "*Not measured yet.*";
 ///
 /// # Errors
 /// A block is unknown, has no end, or needs something that the result lacks.
-pub(crate) fn filled(page: &str, catalog: &Catalog, stored: &Stored) -> Result<String> {
+pub fn filled(page: &str, catalog: &Catalog, stored: &Stored) -> Result<String> {
     let mut text = String::new();
     let mut lines = page.lines();
     while let Some(line) = lines.next() {
@@ -37,7 +37,7 @@ pub(crate) fn filled(page: &str, catalog: &Catalog, stored: &Stored) -> Result<S
 }
 
 /// Returns the name of the block that begins with this line.
-pub(crate) fn name_of(line: &str) -> Option<&str> {
+pub fn name_of(line: &str) -> Option<&str> {
     line.strip_prefix("<!-- begin: ")?.strip_suffix(" -->")
 }
 

@@ -7,47 +7,46 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde::Deserialize;
 
 /// Path of the catalog.
-pub(crate) const CATALOG: &str = "docs/studies/studies.toml";
+pub const CATALOG: &str = "docs/studies/studies.toml";
 
 /// The papers, by the word with which the ids of their figures begin, with the number of their
 /// figures and plots: Yasu et al. (KEK), Yasu et al. (ATLAS), Hiraki et al., Pavel et al. (BaBar),
 /// Nomachi et al. (RCNP).
-pub(crate) const PAPERS: [(&str, u32); 5] =
-    [("kek", 13), ("atlas", 5), ("hiraki", 4), ("babar", 9), ("rcnp", 11)];
+pub const PAPERS: [(&str, u32); 5] = [("kek", 13), ("atlas", 5), ("hiraki", 4), ("babar", 9), ("rcnp", 11)];
 
 /// All figures of the papers, and the studies that reproduce them.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Catalog {
+pub struct Catalog {
     #[serde(rename = "figure")]
-    pub(crate) figures: Vec<Figure>,
+    pub figures: Vec<Figure>,
     #[serde(rename = "study")]
-    pub(crate) studies: Vec<Study>,
+    pub studies: Vec<Study>,
 }
 
 /// A figure or a plot of a paper.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Figure {
+pub struct Figure {
     /// The paper's word and the number of the figure, such as `kek-11`.
-    pub(crate) id: String,
+    pub id: String,
     /// Description of what the figure shows.
-    pub(crate) shows: String,
+    pub shows: String,
     /// Status once all studies have a result.
-    pub(crate) status: Status,
+    pub status: Status,
     /// Reason why the figure is not reproduced, or only in part.
     #[serde(default)]
-    pub(crate) reason: String,
+    pub reason: String,
     /// Names of the studies that reproduce the figure.
     #[serde(default)]
-    pub(crate) studies: Vec<String>,
+    pub studies: Vec<String>,
     /// Page and heading that treat the figure, as a link from the index.
-    pub(crate) section: String,
+    pub section: String,
 }
 
 /// The part of a figure that the studies reproduce.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-pub(crate) enum Status {
+pub enum Status {
     #[serde(rename = "reproduced")]
     Reproduced,
     #[serde(rename = "in part")]
@@ -59,33 +58,33 @@ pub(crate) enum Status {
 /// A command, and the tables and pictures that are made from its result.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Study {
-    pub(crate) name: String,
+pub struct Study {
+    pub name: String,
     /// The command line of the full measurement, as a user types it; no argument contains a blank.
-    pub(crate) full: String,
+    pub full: String,
     /// The command line of the short form that CI runs.
-    pub(crate) quick: String,
+    pub quick: String,
     /// Time limits of the two forms, in seconds.
     #[serde(default = "an_hour")]
-    pub(crate) full_limit: u64,
+    pub full_limit: u64,
     #[serde(default = "a_minute")]
-    pub(crate) quick_limit: u64,
+    pub quick_limit: u64,
     /// True if bounds of the study may fail on a busy machine. Then the short form may end with
     /// exit code 1.
     #[serde(default)]
-    pub(crate) timed: bool,
+    pub timed: bool,
     /// True if `evb-bench` draws a picture by its option `--svg`.
     #[serde(default)]
-    pub(crate) draws: bool,
+    pub draws: bool,
     /// Name of the report of a scenario of the network lab, if it is not that of the scenario.
-    pub(crate) report: Option<String>,
+    pub report: Option<String>,
     /// Name of the picture that a scenario of the network lab leaves beside its report.
-    pub(crate) drawn: Option<String>,
+    pub drawn: Option<String>,
     /// Rows that no block shows, such as those of a picture, but the repository keeps.
     #[serde(default)]
-    pub(crate) kept: Vec<KeptRows>,
+    pub kept: Vec<KeptRows>,
     #[serde(default, rename = "block")]
-    pub(crate) blocks: Vec<Block>,
+    pub blocks: Vec<Block>,
 }
 
 fn an_hour() -> u64 {
@@ -99,38 +98,38 @@ fn a_minute() -> u64 {
 /// Rows of a result that no block shows.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct KeptRows {
+pub struct KeptRows {
     /// Path of the rows.
-    pub(crate) at: String,
+    pub at: String,
     /// Paths of the values within a row.
-    pub(crate) columns: Vec<String>,
+    pub columns: Vec<String>,
 }
 
 /// A generated part of a page, between the markers `<!-- begin: NAME -->` and `<!-- end: NAME -->`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Block {
-    pub(crate) name: String,
+pub struct Block {
+    pub name: String,
     /// Description of the picture, if the block shows the study's picture.
-    pub(crate) picture: Option<String>,
+    pub picture: Option<String>,
     /// Sentence above the table.
-    pub(crate) caption: Option<String>,
-    pub(crate) table: Option<Table>,
+    pub caption: Option<String>,
+    pub table: Option<Table>,
     /// Shows those notes of a lab's report that contain this text; an empty text shows all.
-    pub(crate) notes: Option<String>,
+    pub notes: Option<String>,
     /// Shows the text that the command printed, from the first line to the second that begin so.
-    pub(crate) printed: Option<[String; 2]>,
+    pub printed: Option<[String; 2]>,
     /// True if the short form measures less, so that this block may be empty.
     #[serde(default)]
-    pub(crate) only_full: bool,
+    pub only_full: bool,
 }
 
 /// A table that is made from the rows of a result.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Table {
-    pub(crate) rows: Rows,
-    pub(crate) columns: Vec<Column>,
+pub struct Table {
+    pub rows: Rows,
+    pub columns: Vec<Column>,
 }
 
 impl Table {
@@ -145,32 +144,32 @@ impl Table {
 /// A selection of values from a result.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Rows {
+pub struct Rows {
     /// Path of the values, such as `/points/*`.
-    pub(crate) at: String,
+    pub at: String,
     /// Values that a row must have, by path within the row.
     #[serde(default)]
-    pub(crate) are: BTreeMap<String, String>,
+    pub are: BTreeMap<String, String>,
     /// Texts that values of a row must contain, by path within the row.
     #[serde(default)]
-    pub(crate) have: BTreeMap<String, String>,
+    pub have: BTreeMap<String, String>,
 }
 
 /// A column of a table.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Column {
-    pub(crate) head: String,
+pub struct Column {
+    pub head: String,
     /// Path of the value within the row.
-    pub(crate) at: String,
+    pub at: String,
     /// Divisor of numbers; 1 if it is not given.
-    pub(crate) per: Option<f64>,
+    pub per: Option<f64>,
     /// Decimals of numbers; if it is not given, numbers stand as they are in the result.
-    pub(crate) digits: Option<usize>,
+    pub digits: Option<usize>,
     /// Path of the half width of the value's confidence interval.
-    pub(crate) error: Option<String>,
+    pub error: Option<String>,
     /// Text in place of a missing value, which is an error otherwise.
-    pub(crate) missing: Option<String>,
+    pub missing: Option<String>,
 }
 
 impl Catalog {
@@ -179,7 +178,7 @@ impl Catalog {
     /// # Errors
     /// The text is no catalog, a figure names a study that is not in the catalog, or two studies or
     /// two blocks have the same name.
-    pub(crate) fn read(text: &str) -> Result<Self> {
+    pub fn read(text: &str) -> Result<Self> {
         let catalog: Self = toml::from_str(text).context(CATALOG)?;
         let studies: Vec<&str> = catalog.studies.iter().map(|study| study.name.as_str()).collect();
         for figure in &catalog.figures {
@@ -197,24 +196,24 @@ impl Catalog {
     }
 
     /// Returns all blocks, each with its study.
-    pub(crate) fn blocks(&self) -> impl Iterator<Item = (&Study, &Block)> {
+    pub fn blocks(&self) -> impl Iterator<Item = (&Study, &Block)> {
         self.studies.iter().flat_map(|study| study.blocks.iter().map(move |block| (study, block)))
     }
 
-    pub(crate) fn study(&self, name: &str) -> Option<&Study> {
+    pub fn study(&self, name: &str) -> Option<&Study> {
         self.studies.iter().find(|study| study.name == name)
     }
 }
 
 impl Study {
     /// Returns true if the full measurement yields a picture.
-    pub(crate) fn has_picture(&self) -> bool {
+    pub fn has_picture(&self) -> bool {
         self.draws || self.drawn.is_some()
     }
 
     /// Returns the paths of all rows that the repository keeps of a result, each with the paths of
     /// the values within a row; a path may occur twice.
-    pub(crate) fn selected(&self) -> Vec<(&str, Vec<&str>)> {
+    pub fn selected(&self) -> Vec<(&str, Vec<&str>)> {
         let mut all: Vec<(&str, Vec<&str>)> = Vec::new();
         let shown = self.blocks.iter().filter_map(|block| block.table.as_ref()).map(Table::selected);
         let further =
@@ -231,7 +230,7 @@ impl Study {
 
 impl Figure {
     /// Returns the name of the figure as the pages write it, such as `KEK 11`.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         let (paper, number) = self.id.split_once('-').unwrap_or((&self.id, ""));
         let paper = match paper {
             "hiraki" => "Hiraki".to_owned(),
@@ -249,7 +248,7 @@ fn twice(mut names: Vec<&str>) -> Option<&str> {
 }
 
 /// Returns the ids of all figures of all papers.
-pub(crate) fn all_figures() -> Vec<String> {
+pub fn all_figures() -> Vec<String> {
     let numbered =
         PAPERS.into_iter().flat_map(|(paper, count)| (1..=count).map(move |number| (paper, number)));
     numbered.map(|(paper, number)| format!("{paper}-{number}")).collect()

@@ -4,7 +4,6 @@ use super::{
     super::result::{RESULTS, Stored},
     *,
 };
-use crate::repo::Repo;
 
 const CATALOG: &str = r#"
 [[figure]]
@@ -50,7 +49,7 @@ fn page(text: &str, result: Option<Value>) -> Result<String> {
     let path = format!("{RESULTS}/s.csv");
     let files: Vec<(&str, String)> = result.into_iter().map(|result| (&*path, csv(result))).collect();
     let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (*path, &**text)).collect();
-    filled(text, &catalog, &Stored::of(&Repo::of(&files)).unwrap())
+    filled(text, &catalog, &Stored::of(files).unwrap())
 }
 
 #[test]

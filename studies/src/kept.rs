@@ -31,7 +31,7 @@ const ABOUT: [(&str, &str); 7] = [
 
 /// The part of a result that the repository keeps.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Kept {
+pub struct Kept {
     /// Word and text of each comment line.
     about: Vec<(String, String)>,
     /// Paths of the values, in the order of the columns.
@@ -105,7 +105,7 @@ impl Kept {
     ///
     /// # Errors
     /// A comment line has no word, or the table is not CSV.
-    pub(crate) fn read(text: &str) -> Result<Self> {
+    pub fn read(text: &str) -> Result<Self> {
         let mut about = Vec::new();
         for line in text.lines().map_while(|line| line.strip_prefix("# ")) {
             let (word, said) = line.split_once(':').with_context(|| format!("`# {line}` has no `word:`"))?;
@@ -144,7 +144,7 @@ impl Kept {
     }
 
     /// Returns the text of the first comment line with this word.
-    pub(crate) fn about(&self, word: &str) -> Option<&str> {
+    pub fn about(&self, word: &str) -> Option<&str> {
         self.all_about(word).next()
     }
 

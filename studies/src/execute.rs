@@ -11,7 +11,6 @@ use checkout::{IN_PART, SKIPPED};
 use serde_json::{Value, json};
 
 use super::catalog::Study;
-use crate::lab;
 
 /// Exit code of a program of which a bound does not hold.
 const FAILED: u8 = 1;
@@ -65,7 +64,7 @@ impl Programs {
             }
             ["cargo", "xtask", "lab", scenario, ..] => {
                 let out = self.out.join(&study.name);
-                let lab = lab::program(self.lab.as_deref(), false);
+                let lab = checkout::lab(self.lab.as_deref(), false);
                 let mut command = self.timed(seconds, Path::new(lab.get_program()));
                 command.args(lab.get_args()).args(&words[2..]);
                 command.arg("--evbd").arg(&self.evbd).arg("--out").arg(&out);

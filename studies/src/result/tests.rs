@@ -14,8 +14,8 @@ fn a_run_has_its_command_and_its_machine() {
 #[test]
 fn results_are_found_by_the_name_of_their_file() {
     let files = [("docs/studies/results/a.csv", "# command: x\n"), ("docs/studies/b.csv", "")];
-    let stored = Stored::of(&Repo::of(&files)).unwrap();
+    let stored = Stored::of(files).unwrap();
     assert_eq!(stored.names().collect::<Vec<_>>(), ["a"]);
     assert_eq!(stored.get("a").unwrap().about("command"), Some("x"));
-    assert!(Stored::of(&Repo::of(&[("docs/studies/results/a.csv", "# nothing\n")])).is_err());
+    assert!(Stored::of([("docs/studies/results/a.csv", "# nothing\n")]).is_err());
 }

@@ -10,36 +10,35 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use super::kept::Kept;
-use crate::repo::Repo;
 
 /// Folder of the stored results; beside it is the folder of the pictures.
-pub(crate) const RESULTS: &str = "docs/studies/results";
+pub const RESULTS: &str = "docs/studies/results";
 pub(super) const FIGURES: &str = "docs/studies/figures";
 
 /// The stored results, by study.
-pub(crate) struct Stored(BTreeMap<String, Kept>);
+pub struct Stored(BTreeMap<String, Kept>);
 
 impl Stored {
-    /// Reads the results from the files of the repository.
+    /// Reads the results from files of the repository, given by path and text.
     ///
     /// # Errors
     /// A file is not the CSV of a result.
-    pub(crate) fn of(repo: &Repo) -> Result<Self> {
+    pub fn of<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self> {
         let mut stored = BTreeMap::new();
-        for file in repo.files() {
-            let name = file.path.strip_prefix(RESULTS).and_then(|name| name.strip_suffix(".csv"));
+        for (path, text) in files {
+            let name = path.strip_prefix(RESULTS).and_then(|name| name.strip_suffix(".csv"));
             let Some(name) = name.map(|name| name.trim_start_matches('/')) else { continue };
-            stored.insert(name.to_owned(), Kept::read(&file.text).with_context(|| file.path.clone())?);
+            stored.insert(name.to_owned(), Kept::read(text).with_context(|| path.to_owned())?);
         }
         Ok(Self(stored))
     }
 
-    pub(crate) fn get(&self, study: &str) -> Option<&Kept> {
+    pub fn get(&self, study: &str) -> Option<&Kept> {
         self.0.get(study)
     }
 
     /// Returns the names of the studies that have a result.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 }
