@@ -12,6 +12,20 @@ use anyhow::{Context as _, Result, ensure};
 use checkout::finish;
 use toml::Table;
 
+/// Packages of the workspace that only check this repository.
+const NOT_PUBLISHED: [&str; 10] = [
+    "bindings-checks",
+    "checkout",
+    "dist-checks",
+    "evb-needs",
+    "lab",
+    "lab-base",
+    "papers",
+    "release",
+    "studies",
+    "xtask",
+];
+
 /// Packages all crates that are published, and checks that they build. Returns true, or an error if
 /// a crate fails.
 pub(crate) fn run() -> Result<bool> {
@@ -23,20 +37,10 @@ pub(crate) fn run() -> Result<bool> {
         fs::remove_dir_all(&folder)?;
     }
     fs::create_dir_all(&folder)?;
-    let package = [
-        "package",
-        "--workspace",
-        "--exclude",
-        "xtask",
-        "--exclude",
-        "lab",
-        "--exclude",
-        "evb-needs",
-        "--allow-dirty",
-        "--no-verify",
-        "--quiet",
-    ];
-    finish(cargo(&root).args(package).arg("--target-dir").arg(&folder))?;
+    let apart = NOT_PUBLISHED.iter().flat_map(|name| ["--exclude", name]);
+    let mut package = cargo(&root);
+    package.args(["package", "--workspace", "--allow-dirty", "--no-verify", "--quiet"]).args(apart);
+    finish(package.arg("--target-dir").arg(&folder))?;
     let crates = unpack(&folder)?;
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock"))?;
     let ours: Table = fs::read_to_string(root.join("Cargo.toml"))?.parse()?;
