@@ -1,5 +1,5 @@
 //! Simulated hosts on one switch, each a network namespace with its own host name. The hosts are
-//! created inside the isolated environment of [`super::alone`], and end with it.
+//! created inside the isolated environment of [`lab_base::alone`], and end with it.
 
 use std::{
     fs,

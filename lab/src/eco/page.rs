@@ -60,7 +60,7 @@ pub(super) fn run(setting: &Setting, args: &PageArgs) -> Result<u8> {
     if !args.inside {
         let mut arguments = arguments(setting, args);
         arguments.push("--inside".to_owned());
-        return super::alone::run(&arguments, LIMIT);
+        return lab_base::alone::run(&arguments, LIMIT);
     }
     course::run(setting, std::time::Duration::from_secs(args.good)).map(|holds| u8::from(!holds))
 }
