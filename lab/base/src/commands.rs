@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 const LIMIT: &str = "600";
 
 /// Runs a command to its end, and returns its output. The error of a command that fails, or that
-/// takes longer than [`LIMIT`], has the whole output.
+/// takes longer than `LIMIT`, has the whole output.
 pub fn run(command: &mut Command) -> Result<String> {
     let mut limited = Command::new("timeout");
     limited.args(["--kill-after=5", LIMIT]).arg(command.get_program()).args(command.get_args());

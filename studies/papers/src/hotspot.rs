@@ -2,7 +2,7 @@
 //! turn give equal shares to trunks and not to sources, so an event builder needs a control of its
 //! own. Sources behind two trunks, four and four, or four and two, send to three builders at ports
 //! of 155 Mbit/s: first raw streams of `iperf3`, then evb. The simulator's figures stand beside.
-//! Before, streams meet in the study's simpler patterns ([`patterns`]).
+//! Before, streams meet in the study's simpler patterns (`patterns`).
 
 mod shares;
 mod patterns;
