@@ -10,3 +10,5 @@ pub mod run;
 mod tools;
 mod shell;
 pub mod cli;
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@ use evb_core::{
 };
 
 use super::*;
+use crate::tests::recorded;
 
 fn status() -> Status {
     let mut latencies = Latencies::new();
@@ -154,4 +155,26 @@ fn board_and_rules_ask_for_metrics_that_there_are() {
             assert!(known.contains(name.trim_end_matches("_bucket")), "{path} asks for {name}");
         }
     }
+}
+
+/// Returns metrics with their families in alphabetical order.
+fn sorted(text: &str) -> String {
+    let (_, families) = text.split_once("# HELP ").expect("a family");
+    let mut families: Vec<_> = families
+        .trim_end_matches("# EOF\n")
+        .split("# HELP ")
+        .map(|family| format!("# HELP {family}"))
+        .collect();
+    families.sort();
+    families.concat()
+}
+
+#[test]
+fn the_metrics_of_recorded_runs_stay_the_same() {
+    recorded::compare("metrics.txt", |run| sorted(&render(run.status())));
+}
+
+#[test]
+fn the_status_of_recorded_runs_stays_the_same() {
+    recorded::compare("status.txt", |run| recorded::lines(&serde_json::to_value(run.status()).unwrap()));
 }

@@ -8,6 +8,7 @@ use evb_core::{
 use serde_json::Value;
 
 use super::part;
+use crate::tests::recorded;
 
 fn outcome(report: RoleReport, took_part: Option<Duration>) -> RunOutcome {
     RunOutcome {
@@ -80,4 +81,17 @@ fn what_a_part_does_not_know_has_no_key() {
         }
         assert!(json.get("events").is_some(), "{json:#}");
     }
+}
+
+#[test]
+fn the_summaries_of_recorded_runs_stay_the_same() {
+    recorded::compare("summary.txt", |run| {
+        let json = recorded::lines(&serde_json::to_value(&run.report).unwrap());
+        format!("{json}{}\n{}", run.report, super::details(&run.report))
+    });
+}
+
+#[test]
+fn the_summaries_of_the_hosts_of_recorded_runs_stay_the_same() {
+    recorded::compare("part.txt", |run| recorded::lines(&json(&run.outcomes)));
 }
