@@ -3,6 +3,7 @@
 
 mod percentiles;
 mod contradiction;
+mod counter;
 mod display;
 mod grant_path;
 mod network;
@@ -16,20 +17,23 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    counter_table::{counted, lane_counters, metric, select, source_counters, unused},
     event::Cause,
     id::{Peer, RunId, SourceId},
     time::{ClockState, Utc},
     trigger::numbers::AnnouncementCounts,
-    wire::control::SourceReport,
+    wire::control::{LaneReport, SourceReport},
 };
 
 pub use contradiction::Contradiction;
+pub(crate) use counter::Counted;
+pub use counter::{Counter, Metric, Rank};
 pub use grant_path::{AnswerPath, DerivedRest, GrantPath, RunPath};
 pub use network::{DatagramCounts, NetworkCounts, RefusalCounts};
 pub use paths::PathSummary;
 pub use percentiles::{Latency, Percentiles, Spread};
 pub(crate) use unused::of_report as unused_of;
-pub use unused::{Rank, UNUSED, Unused};
+pub use unused::{Unused, unused};
 
 /// The outcomes of a run's triggers. In a closed ledger, triggered = inhibited + complete +
 /// incomplete + rejected + lost.
@@ -123,105 +127,77 @@ pub struct Rates {
     pub payload_bytes_per_s: f64,
 }
 
-/// One source's part in the run, from its own report and from those of the builders.
-///
-/// ```
-/// use evb_core::ledger::SourceSummary;
-///
-/// let source = |id, last| SourceSummary { id, last, ..SourceSummary::default() };
-/// let sources = [source(1, 120), source(2, 850), source(3, 30)];
-/// let slowest = sources.iter().max_by_key(|source| source.last);
-/// assert_eq!(slowest.map(|source| source.id), Some(2));
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct SourceSummary {
-    /// Id of the source.
-    pub id: u16,
-    /// Name of the source; empty if it has none, or if this process does not know it.
-    pub name: String,
-    /// True if the source's final report arrived.
-    pub reported: bool,
-    /// Fragments that readout pushed to the source.
-    pub pushed: u64,
-    /// Payload bytes of the fragments that readout pushed.
-    pub pushed_bytes: u64,
-    /// Lane bytes that the source sent, including repetitions.
-    pub sent_bytes: u64,
-    /// Fragments of the source whose events a sink accepted.
-    pub committed: u64,
-    /// Fragments that builders received from the source.
-    pub fragments: u64,
-    /// Payload bytes of the fragments that builders received from the source.
-    pub payload_bytes: u64,
-    /// Incomplete events without a fragment of the source.
-    pub missing: u64,
-    /// The number of these events by the cause for which the fragment is missing.
-    pub missing_by_cause: BTreeMap<Cause, u64>,
-    /// Fragments of the source that arrived after their event had ended.
-    pub late: u64,
-    /// Fragments of the source that arrived twice.
-    pub duplicate: u64,
-    /// Fragments that readout pushed once more with the same payload and timestamp.
-    pub repeats: u64,
-    /// Fragments that readout pushed once more, too late to be compared with the first ones.
-    pub repeats_not_compared: u64,
-    /// Fragments that readout pushed for an event for which it had pushed another one before, with
-    /// another payload or timestamp. The first one is used.
-    pub contradictions: u64,
-    /// The first of these contradictions.
-    pub contradiction: Option<Contradiction>,
-    /// Fragments of the source for which no trigger came, or whose event was not assigned to the
-    /// builder.
-    pub unexpected: u64,
-    /// Fragments that the source refused from readout, because they were too large or too far ahead
-    /// of the run.
-    pub refused: u64,
-    /// Fragments of front ends that arrived before the start of the run, and were kept.
-    pub kept_before_start: u64,
-    /// Fragments of front ends that arrived before the start of the run, and were discarded.
-    pub discarded_before_start: u64,
-    /// Fragments that were discarded because their front end stated another run.
-    pub of_other_runs: u64,
-    /// Fragments of front ends that were cut off, or whose bytes cannot be a fragment.
-    pub malformed: u64,
-    /// Lowest version of the front-end protocol by which fragments of the run came; 0 if none came
-    /// from front ends.
-    pub front_end_protocol: u32,
-    /// Fragments whose front end did not state their run.
-    pub run_not_stated: u64,
-    /// Fragments of the source with a wrong checksum.
-    pub crc_errors: u64,
-    /// Events to which the source contributed the last fragment.
-    pub last: u64,
-    /// Mean delay of the source's last fragments behind the previous fragments of their events, µs.
-    pub last_by_mean_us: f64,
-    /// Fragments that the source dropped because their event was inhibited.
-    pub inhibited: u64,
-    /// Fragments that the source dropped because their event had ended without them.
-    pub closed: u64,
-    /// Fragments that the source still kept at the end of the run.
-    pub uncommitted: u64,
-    /// TCP segments that the source's kernel sent again.
-    pub tcp_retransmits: u64,
-    /// Lane ranges that the source sent again.
-    pub resends: u64,
-    /// Counts of the source's datagrams.
-    pub datagrams: DatagramCounts,
-    /// Stalls of the source's lanes.
-    pub stalls: u64,
-    /// Reconnections of the source's lanes.
-    pub reconnects: u64,
-    /// Highest number of bytes in the source's backlog.
-    pub backlog_peak_bytes: u64,
-    /// Accuracy with which the source kept its rates.
-    pub pacing: PacingSummary,
-    /// Durations of the source's stages between a grant and its data.
-    pub grant_path_us: AnswerPath,
-    /// Total time for which the source was down.
-    pub down_s: f64,
+macro_rules! source_summary {
+    ($($rows:tt)*) => { counted! {
+        /// One source's part in the run, from its own report and from those of the builders.
+        ///
+        /// ```
+        /// use evb_core::ledger::SourceSummary;
+        ///
+        /// let source = |id, last| SourceSummary { id, last, ..SourceSummary::default() };
+        /// let sources = [source(1, 120), source(2, 850), source(3, 30)];
+        /// let slowest = sources.iter().max_by_key(|source| source.last);
+        /// assert_eq!(slowest.map(|source| source.id), Some(2));
+        /// ```
+        #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+        pub struct SourceSummary {
+            /// Id of the source.
+            pub id: u16,
+            /// Name of the source; empty if it has none, or if this process does not know it.
+            pub name: String,
+            /// True if the source's final report arrived.
+            pub reported: bool,
+            /// Incomplete events without a fragment of the source.
+            pub missing: u64,
+            /// The number of these events by the cause for which the fragment is missing.
+            pub missing_by_cause: BTreeMap<Cause, u64>,
+            /// The first of the contradictions that [`Self::contradictions`] counts.
+            pub contradiction: Option<Contradiction>,
+            /// Mean delay of the source's last fragments behind the previous fragments of their
+            /// events, µs.
+            pub last_by_mean_us: f64,
+            /// Counts of the source's datagrams.
+            pub datagrams: DatagramCounts,
+            /// Accuracy with which the source kept its rates.
+            pub pacing: PacingSummary,
+            /// Durations of the source's stages between a grant and its data.
+            pub grant_path_us: AnswerPath,
+            /// Total time for which the source was down.
+            pub down_s: f64,
+        }
+        $($rows)*
+    } };
 }
 
+/// Passes the counters of a source's report, and then those of its lanes, to [`source_summary`].
+macro_rules! with_lanes {
+    ($rows:tt) => {
+        lane_counters! { select! { report source_summary! { SourceReport $rows LaneReport } {} } }
+    };
+}
+
+source_counters! { select! { report with_lanes! {} {} } }
+
 impl SourceSummary {
+    /// Returns the part of a source by its own report, and by the sums of the builders' reports
+    /// about its lanes.
+    pub fn of(id: u16, own: &SourceReport, lanes: &LaneReport) -> Self {
+        let mut summary = Self {
+            id,
+            contradiction: own.contradiction.map(Into::into),
+            last_by_mean_us: fraction(lanes.last_by_ns as f64 / 1e3, lanes.last as f64),
+            datagrams: DatagramCounts::of([own], [lanes], []),
+            pacing: PacingSummary::of(own),
+            grant_path_us: AnswerPath::of(own),
+            ..Self::default()
+        };
+        summary.copy(own);
+        summary.copy(lanes);
+        summary.unexpected = summary.unexpected.saturating_add(lanes.unexpected);
+        summary.reconnects = summary.reconnects.max(lanes.reconnects);
+        summary
+    }
+
     /// Returns the source with its name, if it has one: `source 3 (TPC crate 1)`.
     pub fn named(&self) -> String {
         Peer::Source(SourceId::new(self.id)).named(&self.name)

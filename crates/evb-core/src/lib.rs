@@ -32,6 +32,7 @@ pub mod set;
 pub mod ranges;
 pub mod fragment;
 pub mod event;
+mod counter_table;
 pub mod wire;
 pub mod live;
 pub mod grant;

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::Spread;
-use crate::wire::control::RefusalReport;
+use super::{Percentiles, Spread};
+use crate::wire::control::{BuilderReport, LaneReport, RefusalReport, SourceReport};
 
 /// Faults and repairs in the network.
 ///
@@ -31,6 +31,27 @@ pub struct NetworkCounts {
     pub crc_errors: u64,
     /// Counts of lanes over datagrams.
     pub datagrams: DatagramCounts,
+}
+
+impl NetworkCounts {
+    /// Sums the counts of sources, of lanes at builders, and of builders.
+    pub fn of<'a>(
+        sources: impl IntoIterator<Item = &'a SourceReport, IntoIter: Clone>,
+        lanes: impl IntoIterator<Item = &'a LaneReport, IntoIter: Clone>,
+        builders: impl IntoIterator<Item = &'a BuilderReport>,
+    ) -> Self {
+        let (sources, lanes) = (sources.into_iter(), lanes.into_iter());
+        let of_sources = |count: fn(&SourceReport) -> u64| sum(sources.clone().map(count));
+        let of_lanes = |count: fn(&LaneReport) -> u64| sum(lanes.clone().map(count));
+        Self {
+            tcp_retransmits: of_sources(|own| own.tcp_retransmits),
+            resends: of_sources(|own| own.resends),
+            duplicates: of_lanes(|lane| lane.duplicate),
+            late: of_lanes(|lane| lane.late),
+            crc_errors: of_lanes(|lane| lane.crc_errors),
+            datagrams: DatagramCounts::of(sources.clone(), lanes.clone(), builders),
+        }
+    }
 }
 
 /// Connections that were refused, or closed because their bytes were not those of a peer.
@@ -80,8 +101,8 @@ impl RefusalCounts {
             (&mut self.forged, forged),
             (&mut self.version, version),
         ] {
-            *count = count.saturating_add(more);
-            self.refused = self.refused.saturating_add(more);
+            add(count, more);
+            add(&mut self.refused, more);
         }
     }
 }
@@ -140,4 +161,54 @@ pub struct DatagramCounts {
     pub recovery_us: Spread,
     /// Round trip time: from a grant to the first datagram that answers it.
     pub round_trip_us: Spread,
+}
+
+impl DatagramCounts {
+    /// Sums the counts of sources, of lanes at builders, and of builders.
+    pub fn of<'a>(
+        sources: impl IntoIterator<Item = &'a SourceReport>,
+        lanes: impl IntoIterator<Item = &'a LaneReport>,
+        builders: impl IntoIterator<Item = &'a BuilderReport>,
+    ) -> Self {
+        let mut counts = Self::default();
+        for trains in sources.into_iter().filter_map(|own| own.trains) {
+            add(&mut counts.send_drops, trains.send_drops);
+            add(&mut counts.segmentation_refused, trains.segmentation_refused);
+            add(&mut counts.uncut, trains.uncut);
+        }
+        for lane in lanes {
+            add(&mut counts.received, lane.segments);
+            add(&mut counts.absent, lane.absent);
+            add(&mut counts.lost_bytes, lane.lost_bytes);
+            add(&mut counts.resends, lane.resends);
+            add(&mut counts.timeouts, lane.timeouts);
+            add(&mut counts.late_after_loss, lane.late_after_loss);
+            add(&mut counts.duplicates, lane.duplicate_segments);
+        }
+        let (mut recovery, mut round_trip) = (Percentiles::default(), Percentiles::default());
+        for own in builders {
+            let sockets = own.datagrams.unwrap_or_default();
+            add(&mut counts.damaged, sockets.damaged);
+            add(&mut counts.foreign, sockets.foreign);
+            add(&mut counts.stale, sockets.stale);
+            add(&mut counts.forged, sockets.forged);
+            add(&mut counts.replayed, sockets.replayed);
+            add(&mut counts.receive_drops, sockets.receive_drops);
+            if let Some(times) = &own.times {
+                recovery.add(&times.recovery_us, times.recovery_max_us);
+                round_trip.add(&times.round_trip_us, 0);
+            }
+        }
+        Self { recovery_us: recovery.spread(), round_trip_us: round_trip.spread(), ..counts }
+    }
+}
+
+/// Adds to a count, without overflow.
+fn add(count: &mut u64, more: u64) {
+    *count = count.saturating_add(more);
+}
+
+/// Returns the sum of counts, without overflow.
+fn sum(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
 }

@@ -6,8 +6,9 @@ use serde::Serialize;
 
 use super::lanes::{LaneFacts, LastFragments};
 use crate::{
+    counter_table::{counted, lane_counters, metric, select, source_counters, unused},
     index::SourceIndex,
-    ledger::{Contradiction, unused_of},
+    ledger::{Contradiction, Counted, Counter, Metric, Rank, unused_of},
     live::{Latencies, seconds_since},
     time::Instant,
     wire::control::{BuilderReport, LaneReport, Live, SourceReport},
@@ -23,94 +24,76 @@ pub(super) struct Latest<R> {
     processor: f64,
 }
 
-/// Latest interim report of a source, for operators.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct SourceLive {
-    /// Age of the report, in seconds.
-    pub age_s: f64,
-    /// Fragments that readout pushed.
-    pub pushed: u64,
-    /// Payload bytes of the fragments that readout pushed.
-    pub pushed_bytes: u64,
-    /// Fragments that the source refused from readout: too large, too far ahead of the run, or with
-    /// event id 0.
-    pub refused: u64,
-    /// Fragments of front ends that arrived before the start of the run, and were kept.
-    pub kept_before_start: u64,
-    /// Fragments that the source did not use, by the reason (see
-    /// [`UNUSED`](crate::ledger::UNUSED)).
-    pub unused: BTreeMap<&'static str, u64>,
-    /// Lowest version of the front-end protocol by which fragments of the run came; 0 if none came
-    /// from front ends.
-    pub front_end_protocol: u32,
-    /// Fragments whose front end did not state their run.
-    pub run_not_stated: u64,
-    /// Fragments that readout pushed for an event for which it had pushed another one before.
-    pub contradictions: u64,
-    /// The first of these contradictions.
-    pub contradiction: Option<Contradiction>,
-    /// Lane bytes that the source sent, including repetitions.
-    pub sent_bytes: u64,
-    /// Time since the source's last fragment of the run, in seconds; `None` if there was none.
-    pub last_fragment_age_s: Option<f64>,
-    /// Payload bytes of fragments whose events are not decided yet.
-    pub backlog_bytes: u64,
-    /// Highest value of `backlog_bytes` so far.
-    pub backlog_peak_bytes: u64,
-    /// Fragments whose events are not decided yet.
-    pub backlog_fragments: u64,
-    /// Fragments that no sink has accepted yet.
-    pub uncommitted: u64,
-    /// TCP segments that the source's kernel sent again.
-    pub tcp_retransmits: u64,
-    /// Number of times that a lane of the source connected again.
-    pub reconnects: u64,
-    /// Lane ranges that the source sent again.
-    pub resends: u64,
-    /// CPU cores that the source's process uses.
-    pub processor_fraction: f64,
-    /// Memory of the source's process; 0 if unknown.
-    pub memory_bytes: u64,
+macro_rules! source_live {
+    ($($rows:tt)*) => { counted! {
+        /// Latest interim report of a source, for operators.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+        pub struct SourceLive {
+            /// Age of the report, in seconds.
+            pub age_s: f64,
+            /// Fragments that the source did not use, by the reason (see
+            /// [`unused`](crate::ledger::unused)).
+            pub unused: BTreeMap<&'static str, u64>,
+            /// The first of the contradictions that [`Self::contradictions`] counts.
+            pub contradiction: Option<Contradiction>,
+            /// Time since the source's last fragment of the run, in seconds; `None` if there was
+            /// none.
+            pub last_fragment_age_s: Option<f64>,
+            /// Payload bytes of fragments whose events are not decided yet.
+            pub backlog_bytes: u64,
+            /// Fragments whose events are not decided yet.
+            pub backlog_fragments: u64,
+            /// CPU cores that the source's process uses.
+            pub processor_fraction: f64,
+            /// Memory of the source's process; 0 if unknown.
+            pub memory_bytes: u64,
+        }
+        $($rows)*
+    } };
 }
 
-/// Latest interim report of a builder, for operators.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct BuilderLive {
-    /// Age of the report, in seconds.
-    pub age_s: f64,
-    /// Events that the builder's sink accepted.
-    pub written: u64,
-    /// Events that the builder's filter rejected.
-    pub rejected: u64,
-    /// Payload bytes of the events that the builder's sink accepted.
-    pub payload_bytes: u64,
-    /// Slots whose event lacks fragments.
-    pub building: u32,
-    /// Slots whose event waits for the sink.
-    pub at_sink: u32,
-    /// Time since the builder's sink last accepted an event, in seconds; `None` if it has accepted
-    /// none.
-    pub last_commit_age_s: Option<f64>,
-    /// Percentiles of the time from an event's trigger to its last fragment, in this run so far.
-    pub latency_us: Option<LatencySurvey>,
-    /// Fragments with a wrong checksum.
-    pub crc_errors: u64,
-    /// Fragments that arrived after their event had ended.
-    pub late: u64,
-    /// Fragments that arrived twice.
-    pub duplicate: u64,
-    /// Free bytes on the disk that the builder's sink writes to; `None` if unknown.
-    pub sink_free_bytes: Option<u64>,
-    /// Size in bytes of the disk that the builder's sink writes to; `None` if unknown.
-    pub sink_size_bytes: Option<u64>,
-    /// CPU cores that the builder's process uses.
-    pub processor_fraction: f64,
-    /// Memory of the builder's process; 0 if unknown.
-    pub memory_bytes: u64,
-    /// Histogram of the times from an event's trigger to its last fragment.
-    #[serde(skip)]
-    pub latencies: Latencies,
+source_counters! { select! { status source_live! { SourceReport } {} } }
+
+macro_rules! builder_live {
+    ($($rows:tt)*) => { counted! {
+        /// Latest interim report of a builder, for operators.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+        pub struct BuilderLive {
+            /// Age of the report, in seconds.
+            pub age_s: f64,
+            /// Events that the builder's sink accepted.
+            pub written: u64,
+            /// Events that the builder's filter rejected.
+            pub rejected: u64,
+            /// Payload bytes of the events that the builder's sink accepted.
+            pub payload_bytes: u64,
+            /// Slots whose event lacks fragments.
+            pub building: u32,
+            /// Slots whose event waits for the sink.
+            pub at_sink: u32,
+            /// Time since the builder's sink last accepted an event, in seconds; `None` if it has
+            /// accepted none.
+            pub last_commit_age_s: Option<f64>,
+            /// Percentiles of the time from an event's trigger to its last fragment, in this run so
+            /// far.
+            pub latency_us: Option<LatencySurvey>,
+            /// Free bytes on the disk that the builder's sink writes to; `None` if unknown.
+            pub sink_free_bytes: Option<u64>,
+            /// Size in bytes of the disk that the builder's sink writes to; `None` if unknown.
+            pub sink_size_bytes: Option<u64>,
+            /// CPU cores that the builder's process uses.
+            pub processor_fraction: f64,
+            /// Memory of the builder's process; 0 if unknown.
+            pub memory_bytes: u64,
+            /// Histogram of the times from an event's trigger to its last fragment.
+            #[serde(skip)]
+            pub latencies: Latencies,
+        }
+        $($rows)*
+    } };
 }
+
+lane_counters! { select! { status builder_live! { LaneReport } {} } }
 
 /// Percentiles of latencies, µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -145,29 +128,19 @@ impl<R> Latest<R> {
 impl Latest<SourceReport> {
     pub(super) fn survey(&self, now: Instant) -> SourceLive {
         let (own, live) = (&self.counters, &self.live);
-        SourceLive {
+        let mut survey = SourceLive {
             age_s: self.age(now),
-            pushed: own.pushed,
-            pushed_bytes: own.pushed_bytes,
-            refused: own.refused,
-            kept_before_start: own.kept_before_start,
             unused: unused_of(own).collect(),
-            front_end_protocol: own.front_end_protocol,
-            run_not_stated: own.run_not_stated,
-            contradictions: own.contradictions,
             contradiction: own.contradiction.map(Into::into),
-            sent_bytes: own.sent_bytes,
             last_fragment_age_s: seconds_since(live.since_fragment_ns, self.age(now)),
             backlog_bytes: live.backlog_bytes,
-            backlog_peak_bytes: own.backlog_peak_bytes,
             backlog_fragments: live.backlog_fragments,
-            uncommitted: own.uncommitted,
-            tcp_retransmits: own.tcp_retransmits,
-            reconnects: own.reconnects,
-            resends: own.resends,
             processor_fraction: self.processor,
             memory_bytes: live.memory_bytes,
-        }
+            ..SourceLive::default()
+        };
+        survey.copy(own);
+        survey
     }
 }
 
@@ -214,7 +187,7 @@ impl Latest<Interim> {
         latencies.add_pairs(&live.latency);
         let age = self.age(now);
         let disk = |bytes| (live.disk_bytes > 0).then_some(bytes);
-        BuilderLive {
+        let mut survey = BuilderLive {
             age_s: age,
             written: own.written,
             rejected: own.rejected,
@@ -223,15 +196,15 @@ impl Latest<Interim> {
             at_sink: live.at_sink,
             last_commit_age_s: seconds_since(live.since_commit_ns, age),
             latency_us: LatencySurvey::of(&latencies),
-            crc_errors: lanes.sum.crc_errors,
-            late: lanes.sum.late,
-            duplicate: lanes.sum.duplicate,
             sink_free_bytes: disk(live.disk_free_bytes),
             sink_size_bytes: disk(live.disk_bytes),
             processor_fraction: self.processor,
             memory_bytes: live.memory_bytes,
             latencies,
-        }
+            ..BuilderLive::default()
+        };
+        survey.copy(&lanes.sum);
+        survey
     }
 }
 

@@ -18,14 +18,13 @@ use crate::{
     id::{BuilderId, Peer},
     index::{BuilderIndex, Per, SourceIndex},
     ledger::{
-        AnswerPath, BuilderSummary, ByteCounts, ClockSummary, DatagramCounts, GrantPath, LEDGER_OPEN,
-        NOT_ASSIGNED, NetworkCounts, PacingSummary, PathSummary, Percentiles, Rates, RefusalCounts, RunPath,
-        RunReport, SourceSummary, fraction,
+        BuilderSummary, ByteCounts, ClockSummary, GrantPath, LEDGER_OPEN, NOT_ASSIGNED, NetworkCounts,
+        PathSummary, Percentiles, Rates, RefusalCounts, RunPath, RunReport, SourceSummary, fraction,
     },
     quantities::counted,
     time::{Instant, Utc, WallClock},
     trigger::numbers::AnnouncementCounts,
-    wire::control::{Begin, BuilderReport, DatagramReport, LaneReport},
+    wire::control::{Begin, BuilderReport, LaneReport, SourceReport},
 };
 
 /// The parts of the supervisor from which the report is computed.
@@ -76,7 +75,7 @@ impl<'a> Summary<'a> {
             dead_time_fraction: fraction(events.inhibited as f64, events.triggered as f64),
             dead_time: books.dead_time().causes(),
             busy_fraction: fraction(self.assigner.all_busy().as_secs_f64(), triggering.as_secs_f64()),
-            network: self.network_counts(&sources),
+            network: NetworkCounts::of(self.source_reports(), lanes.iter(), self.reports()),
             paths: PathSummary::worst(self.paths()),
             security: self.refusal_counts(),
             clock: ClockSummary {
@@ -106,6 +105,11 @@ impl<'a> Summary<'a> {
         reports.flat_map(|(source, own)| PathSummary::of(source, own)).filter(of_run)
     }
 
+    /// Returns the final reports of the sources.
+    fn source_reports(&self) -> impl Iterator<Item = &'a SourceReport> + Clone + use<'a> {
+        self.roster.sources().iter().filter_map(|seat| seat.report.as_ref())
+    }
+
     /// Returns the final reports of the builders.
     fn reports(&self) -> impl Iterator<Item = &'a BuilderReport> + use<'a> {
         self.roster.builders().iter().filter_map(|seat| seat.report.as_ref())
@@ -119,108 +123,23 @@ impl<'a> Summary<'a> {
         counts
     }
 
-    fn network_counts(&self, sources: &[SourceSummary]) -> NetworkCounts {
-        let sockets: Vec<DatagramReport> = self.reports().filter_map(|report| report.datagrams).collect();
-        let (mut recovery, mut round_trip) = (Percentiles::default(), Percentiles::default());
-        for report in self.reports() {
-            let Some(times) = &report.times else { continue };
-            recovery.add(&times.recovery_us, times.recovery_max_us);
-            round_trip.add(&times.round_trip_us, 0);
-        }
-        let sum = |of: fn(&SourceSummary) -> u64| sources.iter().map(of).fold(0, u64::saturating_add);
-        let of_sockets = |of: fn(&DatagramReport) -> u64| sockets.iter().map(of).fold(0, u64::saturating_add);
-        NetworkCounts {
-            tcp_retransmits: sum(|source| source.tcp_retransmits),
-            resends: sum(|source| source.resends),
-            duplicates: sum(|source| source.duplicate),
-            late: sum(|source| source.late),
-            crc_errors: sum(|source| source.crc_errors),
-            datagrams: DatagramCounts {
-                received: sum(|source| source.datagrams.received),
-                absent: sum(|source| source.datagrams.absent),
-                lost_bytes: sum(|source| source.datagrams.lost_bytes),
-                resends: sum(|source| source.datagrams.resends),
-                timeouts: sum(|source| source.datagrams.timeouts),
-                late_after_loss: sum(|source| source.datagrams.late_after_loss),
-                duplicates: sum(|source| source.datagrams.duplicates),
-                damaged: of_sockets(|socket| socket.damaged),
-                foreign: of_sockets(|socket| socket.foreign),
-                stale: of_sockets(|socket| socket.stale),
-                forged: of_sockets(|socket| socket.forged),
-                replayed: of_sockets(|socket| socket.replayed),
-                receive_drops: of_sockets(|socket| socket.receive_drops),
-                send_drops: sum(|source| source.datagrams.send_drops),
-                segmentation_refused: sum(|source| source.datagrams.segmentation_refused),
-                uncut: sum(|source| source.datagrams.uncut),
-                recovery_us: recovery.spread(),
-                round_trip_us: round_trip.spread(),
-            },
-        }
-    }
-
     /// Returns the summary of a source; `lanes` contains the sums of its lanes at all builders.
     fn source(&self, index: SourceIndex, lanes: &LaneReport) -> SourceSummary {
         let seat = self.roster.source(index);
-        let own = seat.report.clone().unwrap_or_default();
-        let trains = own.trains.unwrap_or_default();
+        let none = SourceReport::default();
+        let own = seat.report.as_ref().unwrap_or(&none);
         SourceSummary {
-            id: seat.id.number(),
             name: self.plan.name_of(Peer::Source(seat.id)).to_owned(),
             reported: seat.report.is_some(),
-            pushed: own.pushed,
-            pushed_bytes: own.pushed_bytes,
-            sent_bytes: own.sent_bytes,
-            committed: own.committed,
-            fragments: lanes.fragments,
-            payload_bytes: lanes.payload_bytes,
             missing: self.books.missing(index),
             missing_by_cause: self.books.missing_by_cause(index).clone(),
-            late: lanes.late,
-            duplicate: lanes.duplicate,
-            repeats: own.repeats,
-            repeats_not_compared: own.repeats_not_compared,
-            contradictions: own.contradictions,
-            contradiction: own.contradiction.map(Into::into),
-            unexpected: lanes.unexpected.saturating_add(own.unexpected),
-            refused: own.refused,
-            kept_before_start: own.kept_before_start,
-            discarded_before_start: own.discarded_before_start,
-            of_other_runs: own.of_other_runs,
-            malformed: own.malformed,
-            front_end_protocol: own.front_end_protocol,
-            run_not_stated: own.run_not_stated,
-            crc_errors: lanes.crc_errors,
-            last: lanes.last,
-            last_by_mean_us: fraction(lanes.last_by_ns as f64 / 1e3, lanes.last as f64),
-            inhibited: own.inhibited,
-            closed: own.closed,
-            uncommitted: own.uncommitted,
-            tcp_retransmits: own.tcp_retransmits,
-            resends: own.resends,
-            datagrams: DatagramCounts {
-                received: lanes.segments,
-                absent: lanes.absent,
-                lost_bytes: lanes.lost_bytes,
-                resends: lanes.resends,
-                timeouts: lanes.timeouts,
-                late_after_loss: lanes.late_after_loss,
-                duplicates: lanes.duplicate_segments,
-                send_drops: trains.send_drops,
-                segmentation_refused: trains.segmentation_refused,
-                uncut: trains.uncut,
-                ..DatagramCounts::default()
-            },
-            stalls: lanes.stalls,
-            reconnects: lanes.reconnects.max(own.reconnects),
-            backlog_peak_bytes: own.backlog_peak_bytes,
-            pacing: PacingSummary::of(&own),
-            grant_path_us: AnswerPath::of(&own),
             down_s: seat.down_time.as_secs_f64(),
+            ..SourceSummary::of(seat.id.number(), own, lanes)
         }
     }
 
     fn grant_path(&self) -> RunPath {
-        RunPath::of(self.reports(), self.roster.sources().iter().filter_map(|seat| seat.report.as_ref()))
+        RunPath::of(self.reports(), self.source_reports())
     }
 
     fn build_latency(&self) -> Percentiles {

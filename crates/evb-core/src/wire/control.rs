@@ -2,9 +2,9 @@
 //! this crate. On the wire, a message is its length (u32, little-endian, at most [`MAX_MESSAGE`]),
 //! then its Protobuf bytes.
 
+mod reports;
 mod messages;
 mod part_count;
-mod reports;
 
 use crate::{
     event::Cause,
@@ -14,6 +14,9 @@ use crate::{
 
 pub use messages::*;
 pub use part_count::UnreadableMessage;
+#[cfg(test)]
+pub(crate) use reports::MESSAGES as REPORTS;
+pub use reports::{ContradictionReport, GrantStages, LaneReport, PathReport, SourceReport, TrainReport};
 
 /// Length of the longest control message in bytes. A peer that states a larger length is
 /// disconnected before its message is read (docs/reference/protocol.md CTRL-2).

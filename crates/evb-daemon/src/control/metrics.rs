@@ -13,8 +13,9 @@ use std::{
 
 use evb::run_control::{Problem, Severity, State, Status};
 use evb_core::{
+    ledger::{self, Metric},
     live::Latencies,
-    supervisor::{BuilderSurvey, Presence, SourceSurvey, Survey},
+    supervisor::{BuilderLive, BuilderSurvey, Presence, SourceLive, SourceSurvey, Survey},
     trigger::numbers::AnnouncementCounts,
 };
 use prometheus_client::{
@@ -100,6 +101,27 @@ impl Families<'_> {
         let mut family = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
         for (labels, value) in values {
             family.encode_family(&labels)?.encode_gauge(&value)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the metrics of the counters that peers report. Each item is a peer's labels and its
+    /// latest report, if there is one.
+    fn reported<'l, L: 'l>(
+        &mut self,
+        counters: &[ledger::Counter<L>],
+        peers: impl Iterator<Item = (Labels, Option<&'l L>)> + Clone,
+    ) -> fmt::Result {
+        for counter in counters {
+            let values = peers.clone().filter_map(|(labels, live)| Some((labels, (counter.value)(live?))));
+            match counter.metric {
+                None => {}
+                Some(Metric::Counter(name)) => self.counters(name, counter.sentence(), values)?,
+                Some(Metric::Gauge(name)) => {
+                    let values = values.map(|(labels, value)| (labels, value as f64));
+                    self.gauges(name, counter.sentence(), values)?;
+                }
+            }
         }
         Ok(())
     }
@@ -233,24 +255,12 @@ type Counter<P> = (&'static str, &'static str, fn(&P) -> Option<u64>);
 /// A gauge of a peer: its name, its meaning and its value; `None` before the first report.
 type Gauge<P> = (&'static str, &'static str, fn(&P) -> Option<f64>);
 
-const SOURCE_COUNTERS: [Counter<SourceSurvey>; 10] = [
+const SOURCE_COUNTERS: [Counter<SourceSurvey>; 2] = [
     ("source_missing_events", "Incomplete events without its fragment.", |of| Some(of.missing)),
     ("source_last_events", "Events whose last fragment was this source's.", |of| Some(of.last)),
-    ("source_pushed_fragments", "Fragments from readout.", |of| Some(of.live.as_ref()?.pushed)),
-    ("source_pushed_bytes", "Payload from readout.", |of| Some(of.live.as_ref()?.pushed_bytes)),
-    ("source_refused_fragments", "Fragments of readout that the source refused.", |of| {
-        Some(of.live.as_ref()?.refused)
-    }),
-    ("source_kept_before_start_fragments", "Fragments from before the start that were kept.", |of| {
-        Some(of.live.as_ref()?.kept_before_start)
-    }),
-    ("source_sent_bytes", "Lane bytes sent, resends included.", |of| Some(of.live.as_ref()?.sent_bytes)),
-    ("source_tcp_retransmits", "TCP segments sent again.", |of| Some(of.live.as_ref()?.tcp_retransmits)),
-    ("source_resends", "Data sent again by evb.", |of| Some(of.live.as_ref()?.resends)),
-    ("source_reconnects", "Lanes that were connected again.", |of| Some(of.live.as_ref()?.reconnects)),
 ];
 
-const SOURCE_GAUGES: [Gauge<SourceSurvey>; 9] = [
+const SOURCE_GAUGES: [Gauge<SourceSurvey>; 8] = [
     ("source_has_readout", "0 where a source takes part whose readout is silent or gone, else 1.", |of| {
         Some(f64::from(u8::from(of.presence != Presence::NoReadout)))
     }),
@@ -266,9 +276,6 @@ const SOURCE_GAUGES: [Gauge<SourceSurvey>; 9] = [
     ("source_backlog_bytes", "Payload that waits for a decision.", |of| {
         Some(of.live.as_ref()?.backlog_bytes as f64)
     }),
-    ("source_uncommitted_fragments", "Fragments that no sink has accepted yet.", |of| {
-        Some(of.live.as_ref()?.uncommitted as f64)
-    }),
     ("source_processor_cores", "Cores that its process uses.", |of| {
         Some(of.live.as_ref()?.processor_fraction)
     }),
@@ -276,15 +283,12 @@ const SOURCE_GAUGES: [Gauge<SourceSurvey>; 9] = [
     ("source_report_age_seconds", "Age of its last report.", |of| Some(of.live.as_ref()?.age_s)),
 ];
 
-const BUILDER_COUNTERS: [Counter<BuilderSurvey>; 8] = [
+const BUILDER_COUNTERS: [Counter<BuilderSurvey>; 5] = [
     ("builder_complete_events", "Events with every fragment that is owed.", |of| Some(of.complete)),
     ("builder_incomplete_events", "Events built with sources missing.", |of| Some(of.incomplete)),
     ("builder_lost_events", "Events lost by the builder or with it.", |of| Some(of.lost)),
     ("builder_written_events", "Events that its sink accepted.", |of| Some(of.live.as_ref()?.written)),
     ("builder_payload_bytes", "Payload that its sink accepted.", |of| Some(of.live.as_ref()?.payload_bytes)),
-    ("builder_crc_errors", "Fragments with a wrong checksum.", |of| Some(of.live.as_ref()?.crc_errors)),
-    ("builder_late_fragments", "Fragments of events that were over.", |of| Some(of.live.as_ref()?.late)),
-    ("builder_duplicate_fragments", "Fragments that came twice.", |of| Some(of.live.as_ref()?.duplicate)),
 ];
 
 const BUILDER_GAUGES: [Gauge<BuilderSurvey>; 7] = [
@@ -318,6 +322,7 @@ fn of_sources(sources: &[SourceSurvey], families: &mut Families<'_>) -> fmt::Res
     for (name, help, value) in SOURCE_COUNTERS {
         families.counters(name, help, sources.iter().filter_map(|of| Some((label(of), value(of)?))))?;
     }
+    families.reported(SourceLive::COUNTERS, sources.iter().map(|of| (label(of), of.live.as_ref())))?;
     let missing = sources.iter().flat_map(|of| {
         of.missing_by_cause.iter().map(|(cause, events)| {
             (vec![("source", of.id.to_string()), ("cause", cause.to_string())], *events)
@@ -349,6 +354,7 @@ fn of_builders(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::
     for (name, help, value) in BUILDER_COUNTERS {
         families.counters(name, help, builders.iter().filter_map(|of| Some((label(of), value(of)?))))?;
     }
+    families.reported(BuilderLive::COUNTERS, builders.iter().map(|of| (label(of), of.live.as_ref())))?;
     for (name, help, value) in BUILDER_GAUGES {
         families.gauges(name, help, builders.iter().filter_map(|of| Some((label(of), value(of)?))))?;
     }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::{
-    ledger::{Rank, UNUSED},
+    ledger::{Rank, unused},
     supervisor::announcements,
     trigger::numbers::AnnouncementCounts,
 };
@@ -69,10 +69,10 @@ fn what_is_not_used_is_found_by_its_rank() {
     triggers.insert("triggers.before_start", |counts| counts.before_start = 3);
     triggers.insert("triggers.repeated", |counts| counts.repeated = 3);
     triggers.insert("triggers.too_far_ahead", |counts| counts.too_far_ahead = 3);
-    for way in UNUSED {
+    for way in unused() {
         let mut source = SourceSummary { id: 7, reported: true, ..SourceSummary::default() };
         let mut counts = AnnouncementCounts::default();
-        match (sources.remove(way.counter), triggers.remove(way.counter)) {
+        match (sources.remove(way.counter.as_str()), triggers.remove(way.counter.as_str())) {
             (Some(set), None) => set(&mut source),
             (None, Some(set)) => set(&mut counts),
             _ => panic!("{} is not set by this test", way.counter),

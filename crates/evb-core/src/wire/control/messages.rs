@@ -4,7 +4,10 @@
 
 use crate::{
     id::RunId,
-    wire::encoding::{choices, enumerations, messages},
+    wire::{
+        control::{GrantStages, LaneReport, SourceReport},
+        encoding::{choices, enumerations, messages},
+    },
 };
 
 enumerations! {
@@ -134,29 +137,6 @@ messages! {
         since_commit_ns: u64 = 5, latency: Vec<u64> = 6, disk_free_bytes: u64 = 7, disk_bytes: u64 = 8,
         processor_ns: u64 = 9, memory_bytes: u64 = 10, since_fragment_ns: u64 = 11,
     }
-    pub struct SourceReport {
-        pushed: u64 = 1, pushed_bytes: u64 = 2, announced: u64 = 3, sent_bytes: u64 = 4, committed: u64 = 5,
-        inhibited: u64 = 6, closed: u64 = 7, unexpected: u64 = 8, repeats: u64 = 9, uncommitted: u64 = 10,
-        tcp_retransmits: u64 = 11, backlog_peak_bytes: u64 = 12, reconnects: u64 = 13, resends: u64 = 14,
-        departures: u64 = 15, late_p50_ns: u64 = 16, late_p99_ns: u64 = 17, late_max_ns: u64 = 18,
-        forfeited_ns: u64 = 19, trains: Option<TrainReport> = 20, stages: Option<Box<GrantStages>> = 21,
-        refused: u64 = 22, paths: Vec<PathReport> = 23, kept_before_start: u64 = 24,
-        discarded_before_start: u64 = 25, repeats_not_compared: u64 = 26, contradictions: u64 = 27,
-        contradiction: Option<ContradictionReport> = 28, of_other_runs: u64 = 29, malformed: u64 = 30,
-        front_end_protocol: u32 = 31, run_not_stated: u64 = 32,
-    }
-    /// Two fragments of a source for the same event that have not the same payload and timestamp.
-    #[derive(Copy)]
-    pub struct ContradictionReport { event: u64 = 1, first_timestamp: u64 = 2, second_timestamp: u64 = 3 }
-    /// Number of TCP segments and of ranges that a source's lane to one builder sent again.
-    #[derive(Copy)]
-    pub struct PathReport { builder: u32 = 1, tcp_retransmits: u64 = 2, resends: u64 = 3 }
-    /// Durations of a role's stages between a grant and its data, sampled with the role's own
-    /// clock. Histograms are pairs (value in µs, count), and are empty if nothing was measured.
-    pub struct GrantStages { wake_us: Vec<u64> = 1, write_us: Vec<u64> = 2 }
-    /// Counts of trains that the source's own kernel dropped or did not split into datagrams.
-    #[derive(Copy)]
-    pub struct TrainReport { send_drops: u64 = 1, segmentation_refused: u64 = 2, uncut: u64 = 3 }
     pub struct BuilderReport {
         complete: u64 = 1, incomplete: u64 = 2, rejected: u64 = 3, lost: u64 = 4, written: u64 = 5,
         payload_bytes: u64 = 6, lanes: Vec<LaneReport> = 7, latency_us: Vec<u64> = 8, latency_max_us: u64 = 9,
@@ -164,13 +144,6 @@ messages! {
         datagrams: Option<DatagramReport> = 13, times: Option<DatagramTimes> = 14,
         grant_first_byte_us: Vec<u64> = 15, stages: Option<Box<GrantStages>> = 16,
         refusals: Option<RefusalReport> = 20, sum: Option<Box<LaneReport>> = 21, gone: String = 22,
-    }
-    #[derive(Copy)]
-    pub struct LaneReport {
-        source: u32 = 1, fragments: u64 = 2, payload_bytes: u64 = 3, missing: u64 = 4, late: u64 = 5,
-        duplicate: u64 = 6, unexpected: u64 = 7, crc_errors: u64 = 8, last: u64 = 9, last_by_ns: u64 = 10,
-        stalls: u64 = 11, reconnects: u64 = 12, segments: u64 = 13, absent: u64 = 14, lost_bytes: u64 = 15,
-        resends: u64 = 16, timeouts: u64 = 17, late_after_loss: u64 = 18, duplicate_segments: u64 = 19,
     }
     /// Times of repairs and round trips on lanes over datagrams. Histograms are pairs (value in µs,
     /// count).

@@ -1,28 +1,51 @@
-//! Sums of the counters in reports.
+//! The reports whose fields are the rows of the [table of counters](crate::counter_table).
+#![allow(missing_docs)]
 
-use super::LaneReport;
+use crate::{
+    counter_table::{lane_counters, source_counters},
+    wire::encoding::messages,
+};
 
-impl LaneReport {
-    /// Adds the counters of `lane`, without overflow (docs/reference/protocol.md RUN-18).
-    pub fn add(&mut self, lane: &Self) {
-        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
-        add(&mut self.fragments, lane.fragments);
-        add(&mut self.payload_bytes, lane.payload_bytes);
-        add(&mut self.missing, lane.missing);
-        add(&mut self.late, lane.late);
-        add(&mut self.duplicate, lane.duplicate);
-        add(&mut self.unexpected, lane.unexpected);
-        add(&mut self.crc_errors, lane.crc_errors);
-        add(&mut self.last, lane.last);
-        add(&mut self.last_by_ns, lane.last_by_ns);
-        add(&mut self.stalls, lane.stalls);
-        add(&mut self.reconnects, lane.reconnects);
-        add(&mut self.segments, lane.segments);
-        add(&mut self.absent, lane.absent);
-        add(&mut self.lost_bytes, lane.lost_bytes);
-        add(&mut self.resends, lane.resends);
-        add(&mut self.timeouts, lane.timeouts);
-        add(&mut self.late_after_loss, lane.late_after_loss);
-        add(&mut self.duplicate_segments, lane.duplicate_segments);
-    }
+/// Declares the messages with the rows of the tables of sources and lanes, and the messages in
+/// them.
+macro_rules! reports {
+    ({ $($source:tt)* } $($(#[doc = $doc:literal])* $field:ident: u64 = $number:literal [$($note:tt)*];)*) => {
+        messages! {
+            derive(Eq);
+            /// Two fragments of a source for the same event that have not the same payload and
+            /// timestamp.
+            #[derive(Copy)]
+            pub struct ContradictionReport { event: u64 = 1, first_timestamp: u64 = 2, second_timestamp: u64 = 3 }
+            /// Number of TCP segments and of ranges that a source's lane to one builder sent again.
+            #[derive(Copy)]
+            pub struct PathReport { builder: u32 = 1, tcp_retransmits: u64 = 2, resends: u64 = 3 }
+            /// Durations of a role's stages between a grant and its data, sampled with the role's
+            /// own clock. Histograms are pairs (value in µs, count), and are empty if nothing was
+            /// measured.
+            pub struct GrantStages { wake_us: Vec<u64> = 1, write_us: Vec<u64> = 2 }
+            /// Counts of trains that the source's own kernel dropped or did not split into
+            /// datagrams.
+            #[derive(Copy)]
+            pub struct TrainReport { send_drops: u64 = 1, segmentation_refused: u64 = 2, uncut: u64 = 3 }
+            pub struct SourceReport { $($source)* }
+            #[derive(Copy)]
+            pub struct LaneReport { source: u32 = 1, $($field: u64 = $number),* }
+        }
+
+        impl LaneReport {
+            /// Adds the counters of `lane`, without overflow (docs/reference/protocol.md RUN-18).
+            pub fn add(&mut self, lane: &Self) {
+                $(self.$field = self.$field.saturating_add(lane.$field);)*
+            }
+        }
+    };
 }
+
+/// Passes the fields of a source's report and the rows of the table of lanes to [`reports`].
+macro_rules! with_lanes {
+    ($($(#[doc = $doc:literal])* $field:ident: $type:ty = $number:literal [$($note:tt)*];)*) => {
+        lane_counters! { reports! { { $($field: $type = $number),* } } }
+    };
+}
+
+source_counters! { with_lanes! {} }

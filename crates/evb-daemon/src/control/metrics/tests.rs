@@ -1,4 +1,4 @@
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{collections::BTreeSet, env, fs, path::Path};
 
 use evb_core::{
     event::Cause,
@@ -139,6 +139,55 @@ fn the_how_to_lists_every_metric() {
         .map(|(name, rest)| (format!("evb_{name}"), rest.split(' ').next().unwrap().to_owned()))
         .collect();
     assert_eq!(listed, rendered());
+}
+
+/// Returns the rows of the metrics in the table of counters.
+fn rows<L>(role: &str, counters: &[ledger::Counter<L>]) -> Vec<(String, String)> {
+    let row = |counter: &ledger::Counter<L>| {
+        let metric = counter.metric?;
+        let kind = if matches!(metric, Metric::Counter(_)) { "counter" } else { "gauge" };
+        let start = format!("| `{}` |", metric.full_name());
+        let (first, rest) = counter.sentence().split_at(1);
+        // Abbreviations stay in capitals.
+        let is_word = rest.starts_with(char::is_lowercase);
+        let first = if is_word { first.to_lowercase() } else { first.to_owned() };
+        let meaning = format!("{first}{}", rest.trim_end_matches('.'));
+        Some((start.clone(), format!("{start} {kind} | `{role}` | {meaning} |")))
+    };
+    counters.iter().filter_map(row).collect()
+}
+
+/// Returns the page with the rows of the table of counters. A new row comes behind the last one of
+/// its role.
+fn with_rows(page: &str) -> String {
+    let mut lines: Vec<String> = page.lines().map(ToOwned::to_owned).collect();
+    let sources = rows("source", SourceLive::COUNTERS);
+    for (start, row) in sources.into_iter().chain(rows("builder", BuilderLive::COUNTERS)) {
+        let role = start.split_inclusive('_').take(2).collect::<String>();
+        let last = lines.iter().rposition(|line| line.starts_with(&role)).unwrap();
+        match lines.iter_mut().find(|line| line.starts_with(&start)) {
+            Some(line) => *line = row,
+            None => lines.insert(last + 1, row),
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+#[test]
+fn the_rows_of_reported_counters_are_those_of_their_table() {
+    let page = read("docs/how-to/monitor.md");
+    let made = with_rows(&page);
+    if env::var_os("EVB_BLESS").is_some() && made != page {
+        // Another test reads the file at the same time.
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/how-to/monitor.md");
+        let new = path.with_extension("new");
+        fs::write(&new, &made).and_then(|()| fs::rename(new, path)).unwrap();
+        return;
+    }
+    for (kept, made) in page.lines().zip(made.lines()) {
+        assert_eq!(kept, made, "EVB_BLESS=1 cargo test -p evb-daemon --lib metrics");
+    }
+    assert_eq!(page.lines().count(), made.lines().count());
 }
 
 #[test]

@@ -7,10 +7,10 @@ use evb::role::RunOutcome;
 use evb_core::{
     id::Peer,
     ledger::{
-        AnswerPath, BuilderSummary, GrantPath, PacingSummary, PathSummary, Percentiles, Rates, RunPath,
-        RunReport, SourceSummary,
+        BuilderSummary, GrantPath, NetworkCounts, PathSummary, Percentiles, Rates, RunPath, RunReport,
+        SourceSummary,
     },
-    wire::control::{BuilderReport, RoleReport, SourceReport},
+    wire::control::{BuilderReport, LaneReport, RoleReport},
 };
 
 /// Returns the counters of this process's roles in the format of a run's summary.
@@ -26,9 +26,9 @@ pub(super) fn report(parts: &[(Peer, RunOutcome)]) -> RunReport {
         report.verdict.clone_from(&outcome.verdict);
         match (peer, outcome.report.as_ref().and_then(|report| report.report.as_ref())) {
             (Peer::Source(id), Some(RoleReport::Source(own))) => {
-                report.network.tcp_retransmits += own.tcp_retransmits;
                 paths.extend(PathSummary::of(id.number(), own));
-                report.sources.push(source(id.number(), own));
+                let summary = SourceSummary::of(id.number(), own, &LaneReport::default());
+                report.sources.push(SourceSummary { reported: true, ..summary });
                 sources.push(own);
             }
             (Peer::Builder(id), Some(RoleReport::Builder(own))) => {
@@ -44,6 +44,8 @@ pub(super) fn report(parts: &[(Peer, RunOutcome)]) -> RunReport {
     pace(&mut report, longest.unwrap_or_default());
     report.paths = PathSummary::worst(paths.into_iter());
     report.build_latency_us = latency.latency();
+    let lanes = builders.iter().flat_map(|own| &own.lanes);
+    report.network = NetworkCounts::of(sources.iter().copied(), lanes, builders.iter().copied());
     report.grant_path_us = RunPath::of(builders, sources);
     report
 }
@@ -93,44 +95,6 @@ fn count(report: &mut RunReport, own: &BuilderReport) {
     events.written += own.written;
     events.assigned += own.complete + own.incomplete + own.rejected + own.lost;
     report.bytes.payload += own.payload_bytes;
-    for lane in &own.lanes {
-        report.network.late += lane.late;
-        report.network.duplicates += lane.duplicate;
-        report.network.crc_errors += lane.crc_errors;
-    }
-}
-
-fn source(id: u16, own: &SourceReport) -> SourceSummary {
-    SourceSummary {
-        id,
-        reported: true,
-        pushed: own.pushed,
-        pushed_bytes: own.pushed_bytes,
-        sent_bytes: own.sent_bytes,
-        committed: own.committed,
-        repeats: own.repeats,
-        repeats_not_compared: own.repeats_not_compared,
-        contradictions: own.contradictions,
-        contradiction: own.contradiction.map(Into::into),
-        unexpected: own.unexpected,
-        refused: own.refused,
-        kept_before_start: own.kept_before_start,
-        discarded_before_start: own.discarded_before_start,
-        of_other_runs: own.of_other_runs,
-        malformed: own.malformed,
-        front_end_protocol: own.front_end_protocol,
-        run_not_stated: own.run_not_stated,
-        inhibited: own.inhibited,
-        closed: own.closed,
-        uncommitted: own.uncommitted,
-        tcp_retransmits: own.tcp_retransmits,
-        resends: own.resends,
-        reconnects: own.reconnects,
-        backlog_peak_bytes: own.backlog_peak_bytes,
-        pacing: PacingSummary::of(own),
-        grant_path_us: AnswerPath::of(own),
-        ..SourceSummary::default()
-    }
 }
 
 fn builder(id: u16, own: &BuilderReport) -> BuilderSummary {

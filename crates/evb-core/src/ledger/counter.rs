@@ -1,0 +1,84 @@
+//! [`Counter`]: a counter of the table of counters, as programs and documentation show it.
+
+/// A counter of sources or builders in a structure `S` for people and programs.
+///
+/// ```
+/// use evb_core::ledger::SourceSummary;
+///
+/// let source = SourceSummary { repeats: 3, ..SourceSummary::default() };
+/// let unused = SourceSummary::COUNTERS.iter().filter(|counter| counter.unused.is_some());
+/// let counts = unused.map(|counter| (counter.name, (counter.value)(&source)));
+/// assert_eq!(counts.filter(|(_, count)| *count > 0).collect::<Vec<_>>(), [("repeats", 3)]);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Counter<S> {
+    /// Name of the field, which is also its key in JSON.
+    pub name: &'static str,
+    /// The meaning, as in the source code.
+    pub(crate) sentence: &'static str,
+    /// The metric with this counter; `None` if there is none.
+    pub metric: Option<Metric>,
+    /// Rank of unused data and the label of their metric, which is empty if the counter has a
+    /// metric of its own; `None` if the counter is not of unused data.
+    pub unused: Option<(Rank, &'static str)>,
+    /// Function that returns the count.
+    pub value: fn(&S) -> u64,
+}
+
+/// Name of a metric, without the prefix `evb_`, and its kind.
+///
+/// ```
+/// use evb_core::ledger::{Metric, SourceSummary};
+///
+/// let kept = SourceSummary::COUNTERS.iter().find(|counter| counter.name == "uncommitted");
+/// let gauge = Metric::Gauge("source_uncommitted_fragments");
+/// assert_eq!(kept.and_then(|counter| counter.metric), Some(gauge));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// A number that only rises; the name lacks the ending `_total`.
+    Counter(&'static str),
+    /// A number that may fall.
+    Gauge(&'static str),
+}
+
+/// Importance of data that are not used.
+///
+/// ```
+/// use evb_core::ledger::{Rank, unused};
+///
+/// let inhibited = unused().find(|way| way.counter == "sources[].inhibited");
+/// assert_eq!(inhibited.map(|way| way.rank), Some(Rank::Nothing));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rank {
+    /// It is as intended, and only counted.
+    Nothing,
+    /// The report of the run remarks on it; no event lacks anything.
+    Remark,
+    /// The report of the run names it as a problem, and the exit code is 1.
+    Problem,
+}
+
+impl<S> Counter<S> {
+    /// Returns the meaning of the counter in one sentence.
+    pub fn sentence(&self) -> &'static str {
+        self.sentence.trim()
+    }
+}
+
+impl Metric {
+    /// Returns the full name, as in queries.
+    pub fn full_name(self) -> String {
+        match self {
+            Self::Counter(name) => format!("evb_{name}_total"),
+            Self::Gauge(name) => format!("evb_{name}"),
+        }
+    }
+}
+
+/// A structure with counters of a report `R`.
+pub(crate) trait Counted<R> {
+    /// Copies the counters of the report.
+    fn copy(&mut self, report: &R);
+}
