@@ -22,7 +22,7 @@ use crate::{
     id::{Peer, RunId, SourceId},
     time::{ClockState, Utc},
     trigger::numbers::AnnouncementCounts,
-    wire::control::{LaneReport, SourceReport},
+    wire::control::{BuilderReport, LaneReport, SourceReport},
 };
 
 pub use contradiction::Contradiction;
@@ -298,6 +298,33 @@ pub struct BuilderSummary {
     pub clock_error_us: f64,
     /// Completions that the builder sent for events that it did not have.
     pub protocol_faults: u64,
+}
+
+impl BuilderSummary {
+    /// Returns the part of a builder by its own report.
+    pub fn of(id: u16, own: &BuilderReport) -> Self {
+        let mut latency = Percentiles::default();
+        latency.add(&own.latency_us, own.latency_max_us);
+        let grant_path = GrantPath::of(own);
+        let BuilderReport { complete, incomplete, rejected, lost, written, .. } = *own;
+        Self {
+            id,
+            reported: true,
+            assigned: [complete, incomplete, rejected, lost].into_iter().fold(0, u64::saturating_add),
+            complete,
+            incomplete,
+            rejected,
+            lost,
+            written,
+            payload_bytes: own.payload_bytes,
+            memory_peak_bytes: own.memory_peak_bytes,
+            build_latency_us: latency.latency(),
+            grant_delay_us: grant_path.last_byte,
+            grant_path_us: grant_path,
+            clock_error_us: own.clock_error_ns as f64 / 1e3,
+            ..Self::default()
+        }
+    }
 }
 
 /// The clock by which latencies were measured.

@@ -14,7 +14,6 @@ use super::{
     journal::What,
     outbox::Outbox,
     peer_names::short,
-    tally::BuilderTally,
 };
 use crate::{
     event::Cause,
@@ -24,14 +23,15 @@ use crate::{
     time::Instant,
     wire::{
         control::{Completions, Exception, Outcome},
-        journal::{BuilderTotals, Finding},
+        journal::{BuilderCounts, BuilderTotals, Finding},
     },
 };
 
 /// The supervisor's own counts in a run.
 #[derive(Clone, Debug)]
 pub(super) struct Books {
-    tally: Tally,
+    /// Counts of all triggers by their outcome; the number of assigned ones is not kept.
+    tally: EventCounts,
     times: Times,
     builders: Per<BuilderIndex, BuilderBooks>,
     /// Builders that have not been told yet how many of their completions are in the ledger.
@@ -43,17 +43,6 @@ pub(super) struct Books {
     findings: Findings,
     /// The exit code; `None` until the ledger is closed.
     exit_code: Option<u8>,
-}
-
-/// Counts of all triggers by their outcome.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    triggered: u64,
-    inhibited: u64,
-    complete: u64,
-    incomplete: u64,
-    rejected: u64,
-    lost: u64,
 }
 
 /// Times at which the phases of a run began and ended.
@@ -69,9 +58,9 @@ pub(super) struct Times {
 /// Counts of one builder.
 #[derive(Clone, Copy, Debug, Default)]
 struct BuilderBooks {
-    present: BuilderTally,
+    present: BuilderCounts,
     /// Counts of the builder's earlier incarnations.
-    past: BuilderTally,
+    past: BuilderCounts,
     /// Events that the sinks of the builder's earlier incarnations accepted.
     past_written: u64,
     /// Completions of the builder's present incarnation that are in the ledger.
@@ -90,7 +79,7 @@ pub(super) struct Gap {
 impl Books {
     pub(super) fn new(sources: usize, builders: usize) -> Self {
         Self {
-            tally: Tally::default(),
+            tally: EventCounts::default(),
             times: Times::default(),
             builders: core::iter::repeat_n(BuilderBooks::default(), builders).collect(),
             unanswered: BuilderSet::default(),
@@ -145,9 +134,7 @@ impl Books {
     }
 
     pub(super) fn counts(&self) -> EventCounts {
-        let Tally { triggered, inhibited, complete, incomplete, rejected, lost } = self.tally;
-        let assigned = self.assigned();
-        EventCounts { triggered, inhibited, assigned, complete, incomplete, rejected, lost, written: 0 }
+        EventCounts { assigned: self.assigned(), ..self.tally }
     }
 
     pub(super) fn triggered(&self) -> u64 {
@@ -338,12 +325,12 @@ impl Books {
     }
 
     /// Returns the counts of a builder's present incarnation.
-    pub(super) fn present(&self, builder: BuilderIndex) -> &BuilderTally {
+    pub(super) fn present(&self, builder: BuilderIndex) -> &BuilderCounts {
         &self.builders[builder].present
     }
 
     /// Returns the counts of all incarnations of a builder together.
-    pub(super) fn total(&self, builder: BuilderIndex) -> BuilderTally {
+    pub(super) fn total(&self, builder: BuilderIndex) -> BuilderCounts {
         let books = &self.builders[builder];
         books.past.plus(&books.present)
     }
@@ -359,8 +346,8 @@ impl Books {
         let BuilderBooks { present, past, past_written, accounted, .. } = self.builders[builder];
         BuilderTotals {
             accounted,
-            present: Some(present.message()),
-            past: Some(past.message()),
+            present: Some(present),
+            past: Some(past),
             past_written,
             ..BuilderTotals::default()
         }
@@ -413,8 +400,8 @@ impl Books {
     /// Panics if an invariant does not hold, which is a defect of evb.
     pub(super) fn invariants(&self) {
         let tally = self.builders.positions().map(|builder| self.total(builder));
-        let total = tally.fold(BuilderTally::default(), |sum, tally| sum.plus(&tally));
-        let Tally { triggered, inhibited, complete, incomplete, rejected, lost } = self.tally;
+        let total = tally.fold(BuilderCounts::default(), |sum, tally| sum.plus(&tally));
+        let EventCounts { triggered, inhibited, complete, incomplete, rejected, lost, .. } = self.tally;
         assert_eq!((total.complete, total.incomplete, total.rejected), (complete, incomplete, rejected));
         assert!(total.all_lost() <= lost, "{total:?} and {:?}", self.tally);
         let with_builders = total.assigned - total.moved + (lost - total.all_lost());

@@ -12,19 +12,21 @@ use super::{
     books::Books,
     roster::Roster,
     source_findings::{self, NO_FINAL_REPORT},
-    tally::BuilderTally,
 };
 use crate::{
     id::{BuilderId, Peer},
     index::{BuilderIndex, Per, SourceIndex},
     ledger::{
-        BuilderSummary, ByteCounts, ClockSummary, GrantPath, LEDGER_OPEN, NOT_ASSIGNED, NetworkCounts,
-        PathSummary, Percentiles, Rates, RefusalCounts, RunPath, RunReport, SourceSummary, fraction,
+        BuilderSummary, ByteCounts, ClockSummary, LEDGER_OPEN, NOT_ASSIGNED, NetworkCounts, PathSummary,
+        Percentiles, Rates, RefusalCounts, RunPath, RunReport, SourceSummary, fraction,
     },
     quantities::counted,
     time::{Instant, Utc, WallClock},
     trigger::numbers::AnnouncementCounts,
-    wire::control::{Begin, BuilderReport, LaneReport, SourceReport},
+    wire::{
+        control::{Begin, BuilderReport, LaneReport, SourceReport},
+        journal::BuilderCounts,
+    },
 };
 
 /// The parts of the supervisor from which the report is computed.
@@ -150,35 +152,26 @@ impl<'a> Summary<'a> {
 
     fn builder(&self, index: BuilderIndex, triggering: Duration) -> BuilderSummary {
         let seat = self.roster.builder(index);
-        let (own, tally, busy) = (seat.report.as_ref(), self.books.total(index), self.assigner.busy(index));
-        let mut latency = Percentiles::default();
-        if let Some(report) = own {
-            latency.add(&report.latency_us, report.latency_max_us);
-        }
-        let grant_path = own.map(GrantPath::of).unwrap_or_default();
+        let (tally, busy) = (self.books.total(index), self.assigner.busy(index));
+        let own = seat.report.as_ref().map(|own| BuilderSummary::of(seat.id.number(), own));
         // If a builder sent no report, its written events are those that it completed according to
         // the ledger.
         let accepted = self.books.present(index).accepted();
-        let written = own.map_or(accepted, |report| report.written);
-        let payload_bytes = own.map_or(0, |report| report.payload_bytes);
+        let written = own.as_ref().map_or(accepted, |own| own.written);
+        let own = own.unwrap_or_default();
         BuilderSummary {
             id: seat.id.number(),
             name: self.plan.name_of(Peer::Builder(seat.id)).to_owned(),
-            reported: own.is_some(),
             assigned: tally.assigned,
             complete: tally.complete,
             incomplete: tally.incomplete,
             rejected: tally.rejected,
             lost: tally.all_lost(),
             written: written.saturating_add(self.books.past_written(index)),
-            payload_bytes: payload_bytes.saturating_add(seat.past_payload_bytes),
+            payload_bytes: own.payload_bytes.saturating_add(seat.past_payload_bytes),
             busy_fraction: fraction(busy.as_secs_f64(), triggering.as_secs_f64()),
-            memory_peak_bytes: own.map_or(0, |report| report.memory_peak_bytes),
-            build_latency_us: latency.latency(),
-            grant_delay_us: grant_path.last_byte,
-            grant_path_us: grant_path,
-            clock_error_us: own.map_or(0.0, |report| report.clock_error_ns as f64 / 1e3),
             protocol_faults: tally.faults,
+            ..own
         }
     }
 
@@ -234,7 +227,7 @@ fn between(from: Option<Instant>, to: Option<Instant>) -> Duration {
     from.zip(to).map_or(Duration::ZERO, |(from, to)| to.since(from))
 }
 
-fn mismatch(builder: &str, tally: &BuilderTally, report: &BuilderReport) -> Option<String> {
+fn mismatch(builder: &str, tally: &BuilderCounts, report: &BuilderReport) -> Option<String> {
     let ours = [tally.complete, tally.incomplete, tally.rejected, tally.lost, tally.accepted()];
     let theirs = [report.complete, report.incomplete, report.rejected, report.lost, report.written];
     let names = ["complete", "incomplete", "rejected", "lost", "written"];

@@ -1,26 +1,14 @@
-//! [`BuilderTally`]: counts of a builder's events by outcome.
+//! Counts of a builder's events by outcome, as the supervisor counts them and writes them to its
+//! journal.
+//!
+//! `lost` are events that the builder reported as lost, `lost_with_it` those that were lost when it
+//! died, or that it never settled. `moved` are events that were given to another builder, and
+//! `faults` are completions that it sent for events that it did not have.
 
 use super::nonsense::{Nonsense, count, nonsense, total};
 use crate::wire::journal::BuilderCounts;
 
-/// Counts of a builder's events by outcome, as the supervisor counts them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct BuilderTally {
-    pub(super) assigned: u64,
-    pub(super) complete: u64,
-    pub(super) incomplete: u64,
-    pub(super) rejected: u64,
-    /// Events that the builder reported as lost.
-    pub(super) lost: u64,
-    /// Events that were given to another builder.
-    pub(super) moved: u64,
-    /// Events that were lost when the builder died, or that it never settled.
-    pub(super) lost_with_it: u64,
-    /// Completions that the builder sent for events that it did not have.
-    pub(super) faults: u64,
-}
-
-impl BuilderTally {
+impl BuilderCounts {
     /// Returns the number of the builder's outstanding events.
     pub(super) fn outstanding(&self) -> u64 {
         let settled = self.complete + self.incomplete + self.rejected + self.all_lost();
@@ -51,21 +39,13 @@ impl BuilderTally {
         }
     }
 
-    /// Returns the counts as a message for the journal.
-    pub(super) fn message(&self) -> BuilderCounts {
-        let Self { assigned, complete, incomplete, rejected, lost, moved, lost_with_it, faults } = *self;
-        BuilderCounts { assigned, complete, incomplete, rejected, lost, moved, lost_with_it, faults }
-    }
-
-    /// Reads counts from the journal.
-    pub(super) fn recall(counts: Option<&BuilderCounts>) -> Result<Self, Nonsense> {
-        let counts = counts.copied().unwrap_or_default();
-        let BuilderCounts { assigned, complete, incomplete, rejected, lost, moved, lost_with_it, faults } =
-            counts;
+    /// Checks counts from the journal.
+    pub(super) fn checked(self) -> Result<Self, Nonsense> {
+        let Self { assigned, complete, incomplete, rejected, lost, moved, lost_with_it, faults } = self;
         if total([complete, incomplete, rejected, lost, moved, lost_with_it])? > count(assigned)? {
             return nonsense("a builder has settled more events than were assigned to it");
         }
-        let faults = count(faults)?;
-        Ok(Self { assigned, complete, incomplete, rejected, lost, moved, lost_with_it, faults })
+        count(faults)?;
+        Ok(self)
     }
 }

@@ -4,10 +4,7 @@ use super::{Books, Times};
 use crate::{
     event::Cause,
     index::{BuilderIndex, SourceIndex},
-    supervisor::{
-        nonsense::{Nonsense, count, nonsense, text, total},
-        tally::BuilderTally,
-    },
+    supervisor::nonsense::{Nonsense, count, nonsense, text, total},
     time::Instant,
     wire::{
         control::MAX_SLOTS,
@@ -68,8 +65,8 @@ impl Books {
     ) -> Result<(), Nonsense> {
         let books = &mut self.builders[index];
         books.accounted = count(own.accounted)?;
-        books.present = BuilderTally::recall(own.present.as_ref())?;
-        books.past = BuilderTally::recall(own.past.as_ref())?;
+        books.present = own.present.unwrap_or_default().checked()?;
+        books.past = own.past.unwrap_or_default().checked()?;
         if own.past_written > books.past.accepted() {
             return nonsense("more events are written than were accepted");
         }

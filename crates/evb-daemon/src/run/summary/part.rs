@@ -7,10 +7,9 @@ use evb::role::RunOutcome;
 use evb_core::{
     id::Peer,
     ledger::{
-        BuilderSummary, GrantPath, NetworkCounts, PathSummary, Percentiles, Rates, RunPath, RunReport,
-        SourceSummary,
+        BuilderSummary, NetworkCounts, PathSummary, Percentiles, Rates, RunPath, RunReport, SourceSummary,
     },
-    wire::control::{BuilderReport, LaneReport, RoleReport},
+    wire::control::{LaneReport, RoleReport},
 };
 
 /// Returns the counters of this process's roles in the format of a run's summary.
@@ -33,8 +32,9 @@ pub(super) fn report(parts: &[(Peer, RunOutcome)]) -> RunReport {
             }
             (Peer::Builder(id), Some(RoleReport::Builder(own))) => {
                 latency.add(&own.latency_us, own.latency_max_us);
-                count(&mut report, own);
-                report.builders.push(builder(id.number(), own));
+                let summary = BuilderSummary::of(id.number(), own);
+                count(&mut report, &summary);
+                report.builders.push(summary);
                 builders.push(own);
             }
             _ => {}
@@ -86,36 +86,13 @@ pub(super) fn json(report: &RunReport) -> serde_json::Result<String> {
     serde_json::to_string_pretty(&json)
 }
 
-fn count(report: &mut RunReport, own: &BuilderReport) {
+fn count(report: &mut RunReport, own: &BuilderSummary) {
     let events = &mut report.events;
+    events.assigned += own.assigned;
     events.complete += own.complete;
     events.incomplete += own.incomplete;
     events.rejected += own.rejected;
     events.lost += own.lost;
     events.written += own.written;
-    events.assigned += own.complete + own.incomplete + own.rejected + own.lost;
     report.bytes.payload += own.payload_bytes;
-}
-
-fn builder(id: u16, own: &BuilderReport) -> BuilderSummary {
-    let mut latency = Percentiles::default();
-    latency.add(&own.latency_us, own.latency_max_us);
-    let grant_path = GrantPath::of(own);
-    BuilderSummary {
-        id,
-        reported: true,
-        assigned: own.complete + own.incomplete + own.rejected + own.lost,
-        complete: own.complete,
-        incomplete: own.incomplete,
-        rejected: own.rejected,
-        lost: own.lost,
-        written: own.written,
-        payload_bytes: own.payload_bytes,
-        memory_peak_bytes: own.memory_peak_bytes,
-        build_latency_us: latency.latency(),
-        grant_delay_us: grant_path.last_byte,
-        grant_path_us: grant_path,
-        clock_error_us: own.clock_error_ns as f64 / 1e3,
-        ..BuilderSummary::default()
-    }
 }
