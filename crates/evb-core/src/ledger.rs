@@ -8,7 +8,6 @@ mod display;
 mod grant_path;
 mod network;
 mod paths;
-mod unused;
 #[cfg(test)]
 mod tests;
 
@@ -26,14 +25,12 @@ use crate::{
 };
 
 pub use contradiction::Contradiction;
-pub(crate) use counter::Counted;
-pub use counter::{Counter, Metric, Rank};
+pub(crate) use counter::{Counted, unused_of};
+pub use counter::{Counter, IGNORED_TRIGGERS, Metric, Rank};
 pub use grant_path::{AnswerPath, DerivedRest, GrantPath, RunPath};
 pub use network::{DatagramCounts, NetworkCounts, RefusalCounts};
 pub use paths::PathSummary;
 pub use percentiles::{Latency, Percentiles, Spread};
-pub(crate) use unused::of_report as unused_of;
-pub use unused::{Unused, unused};
 
 /// The outcomes of a run's triggers. In a closed ledger, triggered = inhibited + complete +
 /// incomplete + rejected + lost.

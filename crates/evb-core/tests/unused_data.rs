@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeSet, env, fs, path::Path};
 
-use evb_core::ledger::{Rank, RunReport, SourceSummary, Unused, unused};
+use evb_core::ledger::{Counter, IGNORED_TRIGGERS, Metric, Rank, RunReport, SourceSummary};
 use serde_json::Value;
 
 /// Counts of a source that do not come from the table of counters, which tells the others apart.
@@ -12,6 +12,35 @@ const OWN: [&str; 2] = ["sources[].id", "sources[].missing"];
 
 /// Counts of triggers that were taken, and of the trigger program's restarts.
 const TAKEN: [&str; 2] = ["triggers.unannounced", "triggers.restarts"];
+
+/// A row of the page behind its first column.
+struct Unused {
+    /// Path of the counter's key.
+    counter: String,
+    metric: String,
+    why: &'static str,
+    rank: Rank,
+    sentence: &'static str,
+}
+
+impl Unused {
+    /// Returns the row of a counter; `shared` is the metric of the counters with a label `why`.
+    fn of<S>(counter: &Counter<S>, part: &str, shared: &str) -> Option<Self> {
+        let (rank, why) = counter.unused?;
+        let own = counter.metric.filter(|_| why.is_empty()).map(Metric::full_name);
+        let (metric, sentence) = (own.unwrap_or_else(|| shared.to_owned()), counter.sentence());
+        Some(Self { counter: format!("{part}.{}", counter.name), metric, why, rank, sentence })
+    }
+}
+
+/// Returns all ways in which data that arrive are not used.
+fn unused() -> impl Iterator<Item = Unused> {
+    let counters = SourceSummary::COUNTERS.iter();
+    let fragments =
+        counters.filter_map(|way| Unused::of(way, "sources[]", "evb_source_unused_fragments_total"));
+    let triggers = IGNORED_TRIGGERS.iter();
+    fragments.chain(triggers.filter_map(|way| Unused::of(way, "triggers", "evb_ignored_triggers_total")))
+}
 
 /// Returns the keys of an object whose values are counts.
 fn counts(object: &Value, path: &str) -> BTreeSet<String> {
@@ -44,13 +73,6 @@ fn columns(way: &Unused) -> String {
     format!("`{}` | `{}`{why} | {rank} |", way.counter, way.metric)
 }
 
-/// Returns the meaning of a counter, for the first column of a new row.
-fn meaning(way: &Unused) -> &'static str {
-    let name = way.counter.trim_start_matches("sources[].");
-    let counter = SourceSummary::COUNTERS.iter().find(|counter| counter.name == name);
-    counter.map_or("", |counter| counter.sentence().trim_end_matches('.'))
-}
-
 /// Returns the page with the rows of the table. New rows come last.
 fn with_rows(page: &str) -> String {
     let mut ways: Vec<Unused> = unused().collect();
@@ -58,7 +80,9 @@ fn with_rows(page: &str) -> String {
     for line in page.lines() {
         let is_row = line.starts_with("| ") && !line.starts_with("| not used |");
         if is_table && !is_row && !line.starts_with('|') {
-            let new = ways.drain(..).map(|way| format!("| {} | {}", meaning(&way), columns(&way)));
+            let new = ways
+                .drain(..)
+                .map(|way| format!("| {} | {}", way.sentence.trim_end_matches('.'), columns(&way)));
             lines.extend(new);
         }
         is_table = line.starts_with('|');

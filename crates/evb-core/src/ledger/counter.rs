@@ -1,5 +1,8 @@
 //! [`Counter`]: a counter of the table of counters, as programs and documentation show it.
 
+use super::SourceSummary;
+use crate::{trigger::numbers::AnnouncementCounts, wire::control::SourceReport};
+
 /// A counter of sources or builders in a structure `S` for people and programs.
 ///
 /// ```
@@ -45,10 +48,10 @@ pub enum Metric {
 /// Importance of data that are not used.
 ///
 /// ```
-/// use evb_core::ledger::{Rank, unused};
+/// use evb_core::ledger::{IGNORED_TRIGGERS, Rank};
 ///
-/// let inhibited = unused().find(|way| way.counter == "sources[].inhibited");
-/// assert_eq!(inhibited.map(|way| way.rank), Some(Rank::Nothing));
+/// let (rank, why) = IGNORED_TRIGGERS[0].unused.expect("they are not used");
+/// assert_eq!((rank, why), (Rank::Remark, "repeated"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rank {
@@ -81,4 +84,31 @@ impl Metric {
 pub(crate) trait Counted<R> {
     /// Copies the counters of the report.
     fn copy(&mut self, report: &R);
+}
+
+/// Counters of triggers that are not taken.
+pub const IGNORED_TRIGGERS: [Counter<AnnouncementCounts>; 3] = [
+    ignored("repeated", (Rank::Remark, "repeated"), |counts| counts.repeated),
+    ignored("too_far_ahead", (Rank::Problem, "too far ahead"), |counts| counts.too_far_ahead),
+    ignored("before_start", (Rank::Remark, "before the start"), |counts| counts.before_start),
+];
+
+const fn ignored(
+    name: &'static str,
+    unused: (Rank, &'static str),
+    value: fn(&AnnouncementCounts) -> u64,
+) -> Counter<AnnouncementCounts> {
+    let sentence = "Triggers that were not taken.";
+    Counter { name, sentence, metric: None, unused: Some(unused), value }
+}
+
+/// Returns the numbers of fragments that a source has not used, by the reason, without zeros.
+pub(crate) fn unused_of(own: &SourceReport) -> impl Iterator<Item = (&'static str, u64)> {
+    let mut summary = SourceSummary::default();
+    summary.copy(own);
+    let counts = SourceSummary::COUNTERS.iter().filter_map(move |counter| {
+        let (_, why) = counter.unused.filter(|(_, why)| !why.is_empty())?;
+        Some((why, (counter.value)(&summary)))
+    });
+    counts.filter(|(_, count)| *count > 0)
 }

@@ -32,7 +32,7 @@ macro_rules! source_live {
             /// Age of the report, in seconds.
             pub age_s: f64,
             /// Fragments that the source did not use, by the reason (see
-            /// [`unused`](crate::ledger::unused)).
+            /// [`Counter::unused`]).
             pub unused: BTreeMap<&'static str, u64>,
             /// The first of the contradictions that [`Self::contradictions`] counts.
             pub contradiction: Option<Contradiction>,

@@ -13,7 +13,7 @@ use std::{
 
 use evb::run_control::{Problem, Severity, State, Status};
 use evb_core::{
-    ledger::{self, Metric},
+    ledger::{self, IGNORED_TRIGGERS, Metric},
     live::Latencies,
     supervisor::{BuilderLive, BuilderSurvey, Presence, SourceLive, SourceSurvey, Survey},
     trigger::numbers::AnnouncementCounts,
@@ -200,12 +200,10 @@ fn of_events(status: &Status, families: &mut Families<'_>) -> fmt::Result {
 }
 
 fn of_triggers(triggers: &AnnouncementCounts, families: &mut Families<'_>) -> fmt::Result {
-    let counts = [
-        ("repeated", triggers.repeated),
-        ("too far ahead", triggers.too_far_ahead),
-        ("before the start", triggers.before_start),
-    ];
-    let counts = counts.map(|(why, count)| (vec![("why", why.to_owned())], count));
+    let counts = IGNORED_TRIGGERS.iter().filter_map(|counter| {
+        let (_, why) = counter.unused?;
+        Some((vec![("why", why.to_owned())], (counter.value)(triggers)))
+    });
     families.counters("ignored_triggers", "External triggers that were not taken, by the reason.", counts)?;
     let restarts = [(Labels::new(), triggers.restarts)];
     families.counters("trigger_restarts", "How often the trigger program began to count again.", restarts)

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::{
-    ledger::{Rank, unused},
+    ledger::{IGNORED_TRIGGERS, Rank},
     supervisor::announcements,
     trigger::numbers::AnnouncementCounts,
 };
@@ -69,23 +69,27 @@ fn what_is_not_used_is_found_by_its_rank() {
     triggers.insert("triggers.before_start", |counts| counts.before_start = 3);
     triggers.insert("triggers.repeated", |counts| counts.repeated = 3);
     triggers.insert("triggers.too_far_ahead", |counts| counts.too_far_ahead = 3);
-    for way in unused() {
+    let of_sources =
+        SourceSummary::COUNTERS.iter().map(|way| (format!("sources[].{}", way.name), way.unused));
+    let of_triggers = IGNORED_TRIGGERS.iter().map(|way| (format!("triggers.{}", way.name), way.unused));
+    for (counter, unused) in of_sources.chain(of_triggers) {
+        let Some((rank, _)) = unused else { continue };
         let mut source = SourceSummary { id: 7, reported: true, ..SourceSummary::default() };
         let mut counts = AnnouncementCounts::default();
-        match (sources.remove(way.counter.as_str()), triggers.remove(way.counter.as_str())) {
+        match (sources.remove(counter.as_str()), triggers.remove(counter.as_str())) {
             (Some(set), None) => set(&mut source),
             (None, Some(set)) => set(&mut counts),
-            _ => panic!("{} is not set by this test", way.counter),
+            _ => panic!("{} is not set by this test", counter),
         }
         let source = [source];
         let problems = [problems(&source, true), announcements::problems(&counts)].concat();
         let remarks = [remarks(&source), announcements::remarks(&counts)].concat();
-        let expected = match way.rank {
+        let expected = match rank {
             Rank::Nothing => (0, 0),
             Rank::Remark => (0, 1),
             Rank::Problem => (1, 0),
         };
-        assert_eq!((problems.len(), remarks.len()), expected, "{}: {problems:?} {remarks:?}", way.counter);
+        assert_eq!((problems.len(), remarks.len()), expected, "{}: {problems:?} {remarks:?}", counter);
         let found = [problems, remarks].concat();
         assert!(found.iter().all(|found| found.contains('3') && !found.contains('{')), "{found:?}");
     }
