@@ -72,16 +72,6 @@ pub struct Status {
 }
 
 /// Counts over all runs of a process.
-///
-/// ```
-/// use evb::run_control::Status;
-///
-/// let mut status = Status::default();
-/// status.totals.dead_time.insert("the sink of builder 2".to_owned(), 30);
-/// status.totals.dead_time.insert("source 1".to_owned(), 4);
-/// let worst = status.totals.dead_time.iter().max_by_key(|(_, inhibited)| **inhibited);
-/// assert_eq!(worst.map(|(cause, _)| cause.as_str()), Some("the sink of builder 2"));
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Totals {
     /// Counts of the triggers by outcome.
@@ -117,13 +107,6 @@ impl Totals {
 }
 
 /// Current rates.
-///
-/// ```
-/// use evb::run_control::LiveRates;
-///
-/// let rates = LiveRates { events_per_s: 2000.0, bytes_per_s: 3e6, ..LiveRates::default() };
-/// assert_eq!(rates.bytes_per_s / rates.events_per_s, 1500.0, "bytes per event");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LiveRates {
     /// Triggers per second.

@@ -34,16 +34,6 @@ pub use percentiles::{Latency, Percentiles, Spread};
 
 /// The outcomes of a run's triggers. In a closed ledger, triggered = inhibited + complete +
 /// incomplete + rejected + lost.
-///
-/// ```
-/// use evb_core::ledger::EventCounts;
-///
-/// let mut events = EventCounts { triggered: 1000, inhibited: 20, ..EventCounts::default() };
-/// events.complete = 970;
-/// assert_eq!(events.open(), Some(10), "not settled yet");
-/// events.lost = 10;
-/// assert_eq!(events.open(), Some(0), "the ledger is closed");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventCounts {
     /// Number of triggers, which is also the highest event id.
@@ -65,14 +55,6 @@ pub struct EventCounts {
 }
 
 /// An operator's notes on a run.
-///
-/// ```
-/// use evb_core::ledger::Annotation;
-///
-/// let comment = "new threshold of the calorimeter".to_owned();
-/// let annotation = Annotation { kind: "calibration".to_owned(), comment };
-/// assert!(annotation.fits());
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Annotation {
     /// Kind of the run, such as `physics` or `calibration`; empty if not given.
@@ -94,13 +76,6 @@ impl Annotation {
 }
 
 /// Amounts of data in a run.
-///
-/// ```
-/// use evb_core::ledger::ByteCounts;
-///
-/// let bytes = ByteCounts { payload: 3_000_000_000 };
-/// assert_eq!(format!("{:.1} GB", bytes.payload as f64 / 1e9), "3.0 GB");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ByteCounts {
     /// Payload bytes of the events that sinks accepted.
@@ -108,14 +83,6 @@ pub struct ByteCounts {
 }
 
 /// Rates from the first trigger to the last completion.
-///
-/// ```
-/// use evb_core::ledger::Rates;
-///
-/// let rates = Rates { events_per_s: 2_000.0, payload_bytes_per_s: 3e6 };
-/// let event_size = rates.payload_bytes_per_s / rates.events_per_s;
-/// assert_eq!(event_size, 1_500.0);
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Rates {
     /// Complete and incomplete events per second.
@@ -325,14 +292,6 @@ impl BuilderSummary {
 }
 
 /// The clock by which latencies were measured.
-///
-/// ```
-/// use evb_core::ledger::ClockSummary;
-///
-/// let (clock, median_us) = (ClockSummary { shared: false, error_us: 80.0 }, 450.0);
-/// let latency = format!("{median_us} ± {} µs", clock.error_us);
-/// assert_eq!(latency, "450 ± 80 µs");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ClockSummary {
     /// True if all hosts share one clock. Otherwise builders convert trigger times from the
@@ -343,14 +302,6 @@ pub struct ClockSummary {
 }
 
 /// Triggers that were inhibited for the same cause.
-///
-/// ```
-/// use evb_core::ledger::{DeadTimeCause, fraction};
-///
-/// let cause = DeadTimeCause { cause: "the sink of builder 2".to_owned(), inhibited: 30 };
-/// let triggered = 1_000;
-/// assert_eq!(fraction(cause.inhibited as f64, triggered as f64), 0.03);
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DeadTimeCause {
     /// Description of the cause; it names the builder's sink or the source that events waited for.

@@ -61,12 +61,17 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
     // The time limit is generous, because the first build takes minutes.
     steps.push(Step::xtask("seeds", 900, "seeds --count 100").then().quick());
     let counted = "cargo bench -p evb --bench instructions --no-run";
-    steps.push(Step::new("instructions build", 900, counted).unless(instructions::lacks()).beside().humbly());
-    steps.push(fuzz(&root).beside().humbly());
+    steps.push(
+        Step::new("instructions build", 900, counted)
+            .unless(instructions::lacks())
+            .beside()
+            .at_low_priority(),
+    );
+    steps.push(fuzz(&root).beside().at_low_priority());
     // Each bench runs once, as built by the tests, only to show that it runs.
     let benches = format!("cargo test --workspace {BENCHES}");
-    steps.push(Step::new("benches run", 600, &benches).unless(no_benches(&root)).beside().humbly());
-    steps.push(peers(&root).then().humbly());
+    steps.push(Step::new("benches run", 600, &benches).unless(no_benches(&root)).beside().at_low_priority());
+    steps.push(peers(&root).then().at_low_priority());
     // Valgrind makes programs so slow that beside others their handshakes would run out of time.
     steps.push(Step::xtask("instructions", 300, "instructions").unless(instructions::lacks()));
     Ok(steps)
@@ -93,7 +98,7 @@ fn of_the_source(root: &Path) -> Result<Vec<Step>> {
             .then()
             .quick(),
     ];
-    Ok(steps.into_iter().chain(forms(root).map(Step::then)).map(Step::humbly).collect())
+    Ok(steps.into_iter().chain(forms(root).map(Step::then)).map(Step::at_low_priority).collect())
 }
 
 /// Returns steps that compile with all sets of features, and what users get outside of the
@@ -105,7 +110,7 @@ fn feature_sets(root: &Path) -> Vec<Step> {
         Step::new("lean", 600, &format!("cargo test -p evb --no-default-features {LEAN}")).then(),
     ];
     steps.extend(clippy_outside(root).map(Step::then));
-    steps.into_iter().map(Step::humbly).collect()
+    steps.into_iter().map(Step::at_low_priority).collect()
 }
 
 /// Returns a command that searches the README for `command`. The pattern has a dot instead of each
@@ -227,15 +232,15 @@ fn beside_others(required: bool, lab: Option<&Path>) -> Vec<Step> {
         step("slurm", 300),
         step("metrics", 300).beside(),
         step("alerts", 400).beside(),
-        step("export --quick", 600).beside().humbly(),
-        step("file-cpp --files 2000", 900).then().humbly(),
+        step("export --quick", 600).beside().at_low_priority(),
+        step("file-cpp --files 2000", 900).then().at_low_priority(),
         // Short studies mostly wait. None of their bounds that needs a quiet machine counts here.
         studies(required, lab),
-        step("c", 900).beside().humbly(),
-        step("python --quick", 1200).then().humbly(),
+        step("c", 900).beside().at_low_priority(),
+        step("python --quick", 1200).then().at_low_priority(),
         // It takes what the steps file-cpp, export and python have built.
-        step("directories --count 20 --seed 1 --quick", 300).then().humbly(),
-        step("packages --quick", 1500).beside().humbly(),
+        step("directories --count 20 --seed 1 --quick", 300).then().at_low_priority(),
+        step("packages --quick", 1500).beside().at_low_priority(),
     ]
 }
 
@@ -263,7 +268,7 @@ fn outside_tests(root: &Path) -> [Step; 2] {
     let exports = format!("cargo test --target-dir target --manifest-path {EXPORTS}");
     let signals = "cargo test -p evb-daemon --test signal_table -- outside";
     [
-        Step::new("exports tests", 900, &exports).unless(absent(root, EXPORTS)).then().humbly(),
+        Step::new("exports tests", 900, &exports).unless(absent(root, EXPORTS)).then().at_low_priority(),
         Step::new("signals outside", 900, signals).environment("EVB_OUTSIDE", "1").then(),
     ]
 }

@@ -127,7 +127,7 @@ impl Step {
 
     /// Gives the step only the processor time that others leave, so that it does not disturb those
     /// beside it, and twice its time limit. Its result must not depend on its duration.
-    pub(crate) fn humbly(self) -> Self {
+    pub(crate) fn at_low_priority(self) -> Self {
         Self { is_humble: true, limit: self.limit * 2, ..self }
     }
 

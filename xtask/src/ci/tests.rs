@@ -8,7 +8,7 @@ fn steps_that_start_together_take_no_longer_than_the_longest() {
         Step::new("x", 10, "sleep 1"),
         Step::new("y", 10, "sleep 1.5").beside(),
         Step::new("z", 10, "false").beside(),
-        Step::new("after z", 10, "sleep 1").then().humbly(),
+        Step::new("after z", 10, "sleep 1").then().at_low_priority(),
     ];
     let started = Instant::now();
     let rows = run_together(&steps, AMPLE);

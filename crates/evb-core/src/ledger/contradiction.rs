@@ -8,13 +8,6 @@ use crate::wire::control::ContradictionReport;
 
 /// Two fragments that a readout pushed for one event and that have not the same payload and
 /// timestamp. The first one is part of the event.
-///
-/// ```
-/// use evb_core::ledger::Contradiction;
-///
-/// let found = Contradiction { event: 17, first_timestamp: 100, second_timestamp: 4000 };
-/// assert_eq!(found.to_string(), "event 17: timestamps 100 and 4000");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Contradiction {
     /// Id of the event.

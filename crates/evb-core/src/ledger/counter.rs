@@ -4,15 +4,6 @@ use super::SourceSummary;
 use crate::{trigger::numbers::AnnouncementCounts, wire::control::SourceReport};
 
 /// A counter of sources or builders in a structure `S` for people and programs.
-///
-/// ```
-/// use evb_core::ledger::SourceSummary;
-///
-/// let source = SourceSummary { repeats: 3, ..SourceSummary::default() };
-/// let unused = SourceSummary::COUNTERS.iter().filter(|counter| counter.unused.is_some());
-/// let counts = unused.map(|counter| (counter.name, (counter.value)(&source)));
-/// assert_eq!(counts.filter(|(_, count)| *count > 0).collect::<Vec<_>>(), [("repeats", 3)]);
-/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Counter<S> {
     /// Name of the field, which is also its key in JSON.
@@ -29,14 +20,6 @@ pub struct Counter<S> {
 }
 
 /// Name of a metric, without the prefix `evb_`, and its kind.
-///
-/// ```
-/// use evb_core::ledger::{Metric, SourceSummary};
-///
-/// let kept = SourceSummary::COUNTERS.iter().find(|counter| counter.name == "uncommitted");
-/// let gauge = Metric::Gauge("source_uncommitted_fragments");
-/// assert_eq!(kept.and_then(|counter| counter.metric), Some(gauge));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// A number that only rises; the name lacks the ending `_total`.
@@ -46,13 +29,6 @@ pub enum Metric {
 }
 
 /// Importance of data that are not used.
-///
-/// ```
-/// use evb_core::ledger::{IGNORED_TRIGGERS, Rank};
-///
-/// let (rank, why) = IGNORED_TRIGGERS[0].unused.expect("they are not used");
-/// assert_eq!((rank, why), (Rank::Remark, "repeated"));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rank {
     /// It is as intended, and only counted.

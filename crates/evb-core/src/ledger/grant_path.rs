@@ -117,14 +117,6 @@ pub struct RunPath {
 
 /// Time that no single host can measure: on the wire, in the switch, and in queues, including that
 /// of the builder's port. This remainder is derived from the measured durations.
-///
-/// ```
-/// use evb_core::ledger::{DerivedRest, RunPath};
-///
-/// let path = RunPath { derived_rest: Some(DerivedRest { p50: 26 }), ..RunPath::default() };
-/// let shown = path.derived_rest.map(|rest| format!("{} µs", rest.p50));
-/// assert_eq!(shown.unwrap_or("not measured".to_owned()), "26 µs");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DerivedRest {
     /// Median time to the first byte minus the medians of all measured stages, at least zero.

@@ -55,15 +55,6 @@ impl NetworkCounts {
 }
 
 /// Connections that were refused, or closed because their bytes were not those of a peer.
-///
-/// ```
-/// use evb_core::{ledger::RefusalCounts, wire::control::RefusalReport};
-///
-/// let mut security = RefusalCounts::default();
-/// security.add(&RefusalReport { foreign: 2, keys: 1, ..RefusalReport::default() });
-/// assert_eq!(security.refused, 3);
-/// assert!(security.keys > 0, "a peer has no key or the wrong one");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct RefusalCounts {
     /// Number of all refused connections.

@@ -3,15 +3,6 @@
 use serde::Serialize;
 
 /// Percentiles of measured durations, µs.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use evb_core::ledger::Latency;
-///
-/// let build = Latency { p50: 310, p99: 900, p999: 1_400, max: 2_100 };
-/// assert!(Duration::from_micros(build.p999) < Duration::from_millis(2));
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Latency {
     /// Median of the durations.
@@ -25,17 +16,6 @@ pub struct Latency {
 }
 
 /// Number and percentiles of measured durations, µs.
-///
-/// ```
-/// use evb_core::ledger::Spread;
-///
-/// let recovery = Spread { count: 12, p50: 180, p99: 900, max: 900 };
-/// let text = match recovery.count {
-///     0 => "no datagram was lost".to_owned(),
-///     count => format!("{count} losses, repaired within {} µs", recovery.max),
-/// };
-/// assert_eq!(text, "12 losses, repaired within 900 µs");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Spread {
     /// Number of measured durations.
@@ -50,16 +30,6 @@ pub struct Spread {
 
 /// A histogram as peers send it: pairs of a value and its count. Peers may send wrong numbers, so
 /// sums of counts saturate.
-///
-/// ```
-/// use evb_core::ledger::Percentiles;
-///
-/// let mut joined = Percentiles::default();
-/// joined.add(&[100, 90, 400, 10], 431); // 90 times 100 µs, 10 times about 400 µs
-/// joined.add(&[100, 100], 0);
-/// let latency = joined.latency();
-/// assert_eq!((latency.p50, latency.p99, latency.max), (100, 400, 431));
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Percentiles {
     pairs: Vec<(u64, u64)>,

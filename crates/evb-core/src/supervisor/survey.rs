@@ -25,20 +25,6 @@ use crate::{
 };
 
 /// State of a run and of all its peers.
-///
-/// ```
-/// use evb_core::{
-///     id::*,
-///     supervisor::{RunPlan, SupervisorCore},
-///     time::Instant,
-/// };
-///
-/// let (sources, builders) = ([1, 2].map(SourceId::new).to_vec(), vec![BuilderId::new(1)]);
-/// let plan = RunPlan::new(RunNumber::new(42), Epoch::new(1), sources, builders);
-/// let survey = SupervisorCore::new(plan, 1, Instant::ZERO)?.survey(Instant::ZERO);
-/// assert_eq!((survey.run, survey.sources.len(), survey.running_s), (42, 2, 0.0));
-/// # Ok::<(), evb_core::supervisor::PlanError>(())
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Survey {
     /// Run number.
@@ -73,21 +59,6 @@ pub struct Survey {
 }
 
 /// The presence of a peer.
-///
-/// ```
-/// use evb_core::supervisor::Presence;
-///
-/// /// Returns the colour of a peer on the display in the control room.
-/// fn colour(presence: Presence) -> &'static str {
-///     match presence {
-///         Presence::Up => "green",
-///         Presence::Connecting => "yellow",
-///         Presence::Absent | Presence::Silent | Presence::NoReadout => "red",
-///     }
-/// }
-///
-/// assert_eq!(colour(Presence::Silent), "red");
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Presence {
@@ -106,18 +77,6 @@ pub enum Presence {
 }
 
 /// State of a source of the run.
-///
-/// ```
-/// use evb_core::supervisor::{Presence, SourceSurvey, Survey};
-///
-/// /// Returns the sources that take no part at the moment.
-/// fn away(survey: &Survey) -> Vec<u16> {
-///     let is_away = |source: &&SourceSurvey| source.presence != Presence::Up;
-///     survey.sources.iter().filter(is_away).map(|source| source.id).collect()
-/// }
-///
-/// assert!(away(&Survey::default()).is_empty());
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SourceSurvey {
     /// Id of the source.
@@ -145,13 +104,6 @@ pub struct SourceSurvey {
 }
 
 /// Number of front ends that are connected to a source.
-///
-/// ```
-/// use evb_core::supervisor::FrontEndSurvey;
-///
-/// let front_ends = FrontEndSurvey { expected: 4, connected: 3 };
-/// assert_eq!(front_ends.to_string(), "3 of 4");
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct FrontEndSurvey {
     /// Number of front ends that should be connected; 0 if they may come and go.
@@ -177,19 +129,6 @@ impl core::fmt::Display for FrontEndSurvey {
 }
 
 /// State of a builder of the run.
-///
-/// ```
-/// use evb_core::supervisor::{BuilderSurvey, Survey};
-///
-/// /// Returns the builder with the largest fraction of its slots taken.
-/// fn busiest(survey: &Survey) -> Option<&BuilderSurvey> {
-///     let load =
-///         |builder: &&BuilderSurvey| builder.outstanding * 100 / u64::from(builder.slots);
-///     survey.builders.iter().max_by_key(load)
-/// }
-///
-/// assert_eq!(busiest(&Survey::default()), None);
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BuilderSurvey {
     /// Id of the builder.

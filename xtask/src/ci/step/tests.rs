@@ -64,7 +64,7 @@ fn what_a_step_says_can_be_kept() {
 
 #[test]
 fn a_humble_step_leaves_the_processor_to_others() {
-    assert_eq!(Step::new("x", 10, "nice").humbly().run(AMPLE, false).1, "19\n");
+    assert_eq!(Step::new("x", 10, "nice").at_low_priority().run(AMPLE, false).1, "19\n");
 }
 
 #[test]
