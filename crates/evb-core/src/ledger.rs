@@ -150,7 +150,7 @@ impl SourceSummary {
             id,
             contradiction: own.contradiction.map(Into::into),
             last_by_mean_us: fraction(lanes.last_by_ns as f64 / 1e3, lanes.last as f64),
-            datagrams: DatagramCounts::of([own], [lanes], []),
+            datagrams: NetworkCounts::of([own], [lanes], []).datagrams,
             pacing: PacingSummary::of(own),
             grant_path_us: AnswerPath::of(own),
             ..Self::default()

@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 use super::{Percentiles, Spread};
-use crate::wire::control::{BuilderReport, LaneReport, RefusalReport, SourceReport};
+use crate::wire::control::{
+    BuilderReport, DatagramReport, LaneReport, RefusalReport, SourceReport, TrainReport,
+};
 
 /// Faults and repairs in the network.
 ///
@@ -38,20 +40,54 @@ impl NetworkCounts {
     pub fn of<'a>(
         sources: impl IntoIterator<Item = &'a SourceReport, IntoIter: Clone>,
         lanes: impl IntoIterator<Item = &'a LaneReport, IntoIter: Clone>,
-        builders: impl IntoIterator<Item = &'a BuilderReport>,
+        builders: impl IntoIterator<Item = &'a BuilderReport, IntoIter: Clone>,
     ) -> Self {
-        let (sources, lanes) = (sources.into_iter(), lanes.into_iter());
+        let (sources, lanes, builders) = (sources.into_iter(), lanes.into_iter(), builders.into_iter());
         let of_sources = |count: fn(&SourceReport) -> u64| sum(sources.clone().map(count));
+        let of_trains =
+            |count: fn(TrainReport) -> u64| sum(sources.clone().filter_map(|own| own.trains).map(count));
         let of_lanes = |count: fn(&LaneReport) -> u64| sum(lanes.clone().map(count));
+        let of_sockets = |count: fn(DatagramReport) -> u64| {
+            sum(builders.clone().filter_map(|own| own.datagrams).map(count))
+        };
+        let (mut recovery, mut round_trip) = (Percentiles::default(), Percentiles::default());
+        for times in builders.clone().filter_map(|own| own.times.as_ref()) {
+            recovery.add(&times.recovery_us, times.recovery_max_us);
+            round_trip.add(&times.round_trip_us, 0);
+        }
         Self {
             tcp_retransmits: of_sources(|own| own.tcp_retransmits),
             resends: of_sources(|own| own.resends),
             duplicates: of_lanes(|lane| lane.duplicate),
             late: of_lanes(|lane| lane.late),
             crc_errors: of_lanes(|lane| lane.crc_errors),
-            datagrams: DatagramCounts::of(sources.clone(), lanes.clone(), builders),
+            datagrams: DatagramCounts {
+                received: of_lanes(|lane| lane.segments),
+                absent: of_lanes(|lane| lane.absent),
+                lost_bytes: of_lanes(|lane| lane.lost_bytes),
+                resends: of_lanes(|lane| lane.resends),
+                timeouts: of_lanes(|lane| lane.timeouts),
+                late_after_loss: of_lanes(|lane| lane.late_after_loss),
+                duplicates: of_lanes(|lane| lane.duplicate_segments),
+                damaged: of_sockets(|socket| socket.damaged),
+                foreign: of_sockets(|socket| socket.foreign),
+                stale: of_sockets(|socket| socket.stale),
+                forged: of_sockets(|socket| socket.forged),
+                replayed: of_sockets(|socket| socket.replayed),
+                receive_drops: of_sockets(|socket| socket.receive_drops),
+                send_drops: of_trains(|trains| trains.send_drops),
+                segmentation_refused: of_trains(|trains| trains.segmentation_refused),
+                uncut: of_trains(|trains| trains.uncut),
+                recovery_us: recovery.spread(),
+                round_trip_us: round_trip.spread(),
+            },
         }
     }
+}
+
+/// Returns the sum of counts, without overflow.
+fn sum(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
 }
 
 /// Connections that were refused, or closed because their bytes were not those of a peer.
@@ -92,8 +128,8 @@ impl RefusalCounts {
             (&mut self.forged, forged),
             (&mut self.version, version),
         ] {
-            add(count, more);
-            add(&mut self.refused, more);
+            *count = count.saturating_add(more);
+            self.refused = self.refused.saturating_add(more);
         }
     }
 }
@@ -152,54 +188,4 @@ pub struct DatagramCounts {
     pub recovery_us: Spread,
     /// Round trip time: from a grant to the first datagram that answers it.
     pub round_trip_us: Spread,
-}
-
-impl DatagramCounts {
-    /// Sums the counts of sources, of lanes at builders, and of builders.
-    pub fn of<'a>(
-        sources: impl IntoIterator<Item = &'a SourceReport>,
-        lanes: impl IntoIterator<Item = &'a LaneReport>,
-        builders: impl IntoIterator<Item = &'a BuilderReport>,
-    ) -> Self {
-        let mut counts = Self::default();
-        for trains in sources.into_iter().filter_map(|own| own.trains) {
-            add(&mut counts.send_drops, trains.send_drops);
-            add(&mut counts.segmentation_refused, trains.segmentation_refused);
-            add(&mut counts.uncut, trains.uncut);
-        }
-        for lane in lanes {
-            add(&mut counts.received, lane.segments);
-            add(&mut counts.absent, lane.absent);
-            add(&mut counts.lost_bytes, lane.lost_bytes);
-            add(&mut counts.resends, lane.resends);
-            add(&mut counts.timeouts, lane.timeouts);
-            add(&mut counts.late_after_loss, lane.late_after_loss);
-            add(&mut counts.duplicates, lane.duplicate_segments);
-        }
-        let (mut recovery, mut round_trip) = (Percentiles::default(), Percentiles::default());
-        for own in builders {
-            let sockets = own.datagrams.unwrap_or_default();
-            add(&mut counts.damaged, sockets.damaged);
-            add(&mut counts.foreign, sockets.foreign);
-            add(&mut counts.stale, sockets.stale);
-            add(&mut counts.forged, sockets.forged);
-            add(&mut counts.replayed, sockets.replayed);
-            add(&mut counts.receive_drops, sockets.receive_drops);
-            if let Some(times) = &own.times {
-                recovery.add(&times.recovery_us, times.recovery_max_us);
-                round_trip.add(&times.round_trip_us, 0);
-            }
-        }
-        Self { recovery_us: recovery.spread(), round_trip_us: round_trip.spread(), ..counts }
-    }
-}
-
-/// Adds to a count, without overflow.
-fn add(count: &mut u64, more: u64) {
-    *count = count.saturating_add(more);
-}
-
-/// Returns the sum of counts, without overflow.
-fn sum(counts: impl Iterator<Item = u64>) -> u64 {
-    counts.fold(0, u64::saturating_add)
 }

@@ -113,7 +113,7 @@ impl<'a> Summary<'a> {
     }
 
     /// Returns the final reports of the builders.
-    fn reports(&self) -> impl Iterator<Item = &'a BuilderReport> + use<'a> {
+    fn reports(&self) -> impl Iterator<Item = &'a BuilderReport> + Clone + use<'a> {
         self.roster.builders().iter().filter_map(|seat| seat.report.as_ref())
     }
 
