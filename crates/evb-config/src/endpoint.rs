@@ -19,7 +19,7 @@ pub struct Endpoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     /// The text does not end with `:` and a port.
-    #[error("no port")]
+    #[error("it has no port")]
     NoPort,
     /// The port is not a number from 0 to 65535.
     #[error("the port is not a number from 0 to 65535")]

@@ -67,7 +67,11 @@ pub(super) fn read<'t, T>(
             break;
         }
         if let Some(id) = ids.iter().find(|id| taken.contains(*id)) {
-            section.refuse(place, format!("there is a {key} {id} already"), "give every one its own id");
+            section.refuse(
+                place,
+                format!("there is a {key} {id} already"),
+                format!("give every {key} an id of its own"),
+            );
         }
         taken.extend(ids.iter().copied());
         let before = root.notes().count();

@@ -185,10 +185,10 @@ impl<'t> Section<'t> {
             return;
         }
         if address.port == 0 {
-            let reason = "port 0 lets the system choose a port, and no peer would know which";
+            let reason = "port 0 lets the system choose a port, and the other hosts would not know which";
             self.refuse(key, reason, "write a port, for example 7000");
         } else if endpoint::is_unspecified(&address.host) {
-            let reason = format!("peers cannot connect to `{}`", address.host);
+            let reason = format!("other hosts cannot connect to `{}`", address.host);
             self.refuse(key, reason, "name the address by which the other machines reach this one");
         }
     }

@@ -16,7 +16,7 @@ pub(super) enum TemplateError {
     #[error("`{{{0}}}` is not a sum of `id` and whole numbers")]
     Sum(String),
     /// An opening brace has no closing brace.
-    #[error("a `{{` that is not closed by a `}}`")]
+    #[error("a `{{` is not closed by a `}}`")]
     Open,
     /// The value of a sum in braces is below zero or too large.
     #[error("`{{{text}}}` is below zero or too large for id {id}")]

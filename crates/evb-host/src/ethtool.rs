@@ -124,7 +124,7 @@ pub fn line(device: &str) -> Fact<Line> {
     let answer = ask(device, &[number::LINK_SETTINGS])?;
     let words = answer[3].to_ne_bytes()[3].cast_signed();
     if words >= 0 {
-        return Err(Unavailable::new("the driver's answer cannot be read"));
+        return Err(Unavailable::new("the driver's answer about speed and duplex cannot be read"));
     }
     let room = u32::from_ne_bytes([0, 0, 0, words.unsigned_abs()]);
     let answer = ask(device, &[number::LINK_SETTINGS, 0, 0, room])?;

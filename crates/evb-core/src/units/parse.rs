@@ -16,7 +16,7 @@ pub enum UnitError {
         example: &'static str,
     },
     /// The unit is not one of the units of the expected quantity.
-    #[error("`{unit}` is not a unit of {quantity}; one of: {units}")]
+    #[error("`{unit}` is not a unit of {quantity}; write one of: {units}")]
     UnknownUnit {
         /// Unit in the text.
         unit: String,

@@ -88,7 +88,9 @@ fn turn_facts() -> Fact<TurnFacts> {
         })
     };
     let whole = Lateness::of(turns.iter().map(|turn| turn.whole).collect());
-    let whole = whole.ok_or_else(|| Unavailable::new("no round trip between threads was measured"))?;
+    let whole = whole.ok_or_else(|| {
+        Unavailable::new("no round trip between threads was measured; repeat this when the host is less busy")
+    })?;
     Ok(TurnFacts { whole, stages: by_stage() })
 }
 

@@ -69,7 +69,7 @@ pub(super) enum ListenError {
     Confused { sender: usize, address: SocketAddr },
     /// No datagram of a sender arrives, for example because a firewall drops them.
     #[error(
-        "no datagram of sender {sender}, {address}, arrives: is UDP port {port} open on this host and on the way?"
+        "no datagram of sender {sender}, {address}, arrives: open UDP port {port} in the firewalls of this host and on the way"
     )]
     Closed { sender: usize, address: SocketAddr, port: u16 },
     /// The path of a sender loses datagrams that are too far apart to form a queue.

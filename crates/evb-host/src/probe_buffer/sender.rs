@@ -36,7 +36,7 @@ const TIMER: Duration = Duration::from_micros(150);
 pub(super) enum SendError {
     /// The listener cannot be reached.
     #[error(
-        "cannot reach {address}: {reason}; is `evbd probe-buffer listen` running there, and its port open?"
+        "cannot reach {address}: {reason}; start `evbd probe-buffer listen` there, and open its port in the firewalls"
     )]
     Unreachable { address: SocketAddr, reason: io::Error },
     /// The address given by `--bind` does not belong to this host.
@@ -62,7 +62,7 @@ pub(super) fn send(listener: SocketAddr, bind: Option<IpAddr>) -> Result<Bytes, 
     let stranger = |what| SendError::Stranger(listener, what);
     let Some(Message::Welcome { sender, port, payload, token }) = Message::receive(&mut control, SILENCE)?
     else {
-        return Err(stranger("its first message is not a welcome"));
+        return Err(stranger("its first message is of another kind"));
     };
     if !(HEADER as u16..=LARGEST).contains(&payload) {
         return Err(stranger("it asks for datagrams of an impossible size"));

@@ -53,7 +53,7 @@ const NOMINAL: [&str; 2] = ["veth", "tun"];
 
 pub(super) fn speed(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judgement> {
     let line = of_hardware(device, &device.line)?;
-    let rate = line.rate.ok_or_else(|| Unavailable::new("the driver does not know the speed"))?;
+    let rate = line.rate.ok_or_else(|| Unavailable::new("the driver does not know this device's speed"))?;
     let duplex = match line.full_duplex {
         Some(true) => ", full duplex",
         Some(false) => ", half duplex",
@@ -84,7 +84,8 @@ pub(super) fn speed(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judge
 }
 
 pub(super) fn mtu(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judgement> {
-    let mtu = device.link.mtu.ok_or_else(|| Unavailable::new("the kernel does not report it"))?;
+    let mtu =
+        device.link.mtu.ok_or_else(|| Unavailable::new("the kernel does not report this device's MTU"))?;
     let judgement = Judgement::new(mtu.to_string(), json!(mtu));
     let too_large = demand.filter(|demand| !device.link.loopback && u64::from(mtu) < demand.mtu.count());
     let Some(demand) = too_large else { return Ok(judgement.good()) };
