@@ -72,7 +72,7 @@ fn noise(bytes: &[u8], words: &'static str) -> Lie {
 
 /// Returns lies that every peer rejects.
 fn to_anybody() -> Vec<Lie> {
-    let parameters = |parameters| Lie { parameters, ..lie([], "malformed Welcome") };
+    let parameters = |parameters| Lie { parameters, ..lie([], "malformed message (Welcome)") };
     vec![
         parameters(RunParameters { slots: 0, ..honest() }),
         parameters(RunParameters { slots: u32::MAX, ..honest() }),
@@ -95,7 +95,7 @@ fn to_a_source() -> Vec<Lie> {
     let batch = |n: u64| Message::Decisions(Decisions { first: 1 + n * 65_536, runs: vec![65_536, 3] });
     endless.messages.extend_from_slice(&lie((1..400).map(batch), "").messages);
     vec![
-        lie([Message::Roster(roster(1, 1100))], "more parts than any run needs"),
+        lie([Message::Roster(roster(1, 1100))], "more entries than any run needs"),
         lie(
             [Message::Roster(Roster {
                 builders: vec![BuilderAddress {
@@ -107,7 +107,7 @@ fn to_a_source() -> Vec<Lie> {
             })],
             "builder id 70000",
         ),
-        decisions(1, &[1, 9], "not in the roster"),
+        decisions(1, &[1, 9], "not in its list of builders"),
         decisions(0, &[1, 3], "event ids start at 1"),
         decisions(1, &[1], "odd number"),
         decisions(1, &[0, 3], "a decision covers no events"),
@@ -146,9 +146,9 @@ fn to_a_builder() -> Vec<Lie> {
         lie([Message::Roster(Roster { sources: vec![70_000], ..roster(1, 1) })], "above 65535"),
         lie([Message::Roster(roster(2, 1)), later(1, vec![1])], "have changed"),
         lie([Message::Roster(roster(1, 1)), later(1, vec![5])], "not in the run"),
-        assignments(9, vec![1], 1, "roster version 9"),
+        assignments(9, vec![1], 1, "version 9 of its list of sources"),
         assignments(1, vec![1, 1], 1, "differ in number"),
-        assignments(1, vec![0], 1, "malformed Assignments"),
+        assignments(1, vec![0], 1, "malformed message (Assignments)"),
         assignments(1, vec![1; 70_000], 70_000, "too many"),
         assignments(1, vec![1; 5], 5, "it assigned 5 events at once to a builder with 4 slots"),
         flood,

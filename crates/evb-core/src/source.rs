@@ -497,7 +497,7 @@ impl SourceCore {
     }
 
     fn lane_of(&self, builder: BuilderId) -> Result<LaneIndex, MalformedMessage> {
-        self.seats.lane(builder).ok_or_else(|| malformed("assigned to a builder that is not in the roster"))
+        self.seats.lane(builder).ok_or_else(|| malformed("one builder is not in its list of builders"))
     }
 }
 

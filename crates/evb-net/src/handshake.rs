@@ -45,7 +45,7 @@ pub enum HandshakeError {
     Closed,
     /// The connection failed.
     #[error(
-        "the connection failed during the handshake: {0}; is the peer still running, and what does its log say?"
+        "the connection failed during the handshake: {0}; look whether the peer still runs, and at its log"
     )]
     Io(io::Error),
     /// The peer's first bytes are not an acceptable preamble of the evb protocol.
@@ -53,14 +53,14 @@ pub enum HandshakeError {
     Preamble(#[from] PreambleError),
     /// The peer announced a handshake message that is longer than the limit.
     #[error(
-        "the peer announced a first message of {length} bytes, but the limit is {MAX_HELLO}; install the same release of evb on both"
+        "the peer announced a first message of {length} bytes, but the limit is {MAX_HELLO}; install the same release of evb on both hosts"
     )]
     TooLong {
         /// The announced length.
         length: u32,
     },
     /// The received bytes are not a valid handshake message.
-    #[error("the peer's first message is malformed: {0}; install the same release of evb on both")]
+    #[error("the peer's first message cannot be used: {0}; install the same release of evb on both hosts")]
     Malformed(String),
     /// The peer has no key, but this process requires one.
     #[error(
@@ -88,7 +88,7 @@ pub enum HandshakeError {
     Unauthenticated(Refusal),
     /// The operating system provides no random numbers, or the encryption failed.
     #[error(
-        "cannot agree on keys with the peer: {0}; install the same release of evb on both, with copies of one key_file"
+        "cannot agree on keys with the peer: {0}; install the same release of evb on both hosts, with copies of one key_file"
     )]
     Cipher(#[from] CipherError),
     /// The peer is on another host, and this build cannot protect the connection.
@@ -176,7 +176,7 @@ where
             Some(Reply::Welcome(welcome)) => Ok((session, welcome)),
             Some(Reply::Refusal(refusal)) => Err(HandshakeError::Refused(refusal)),
             None => {
-                Err(HandshakeError::Malformed("the answer is neither a welcome nor a refusal".to_owned()))
+                Err(HandshakeError::Malformed("it neither accepts nor refuses the connection".to_owned()))
             }
         }
     };

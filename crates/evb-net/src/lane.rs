@@ -79,7 +79,7 @@ pub enum LaneEnd {
     /// The peer sent a record that only the other end of a lane may send
     /// (docs/reference/protocol.md LANE-3).
     #[error(
-        "the peer broke the protocol: it sent a record that only the other end of a lane may send, {0:?}; {SAME_RELEASE}"
+        "the peer broke the protocol: it sent a record that only the other end of a lane may send ({0:?}); {SAME_RELEASE}"
     )]
     WrongDirection(RecordHeader),
 }

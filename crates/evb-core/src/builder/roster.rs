@@ -17,7 +17,7 @@ pub enum RosterError {
     /// The builder does not know the assignment's roster version: it was never published, or is too
     /// old (docs/reference/protocol.md RUN-9).
     #[error(
-        "it assigned events under roster version {0}, which it never published or published too long ago"
+        "it assigned events under version {0} of its list of sources, which it never sent, or sent too long ago"
     )]
     UnknownVersion(u32),
     /// The message assigns more events at once than may be outstanding

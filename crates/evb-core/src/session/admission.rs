@@ -110,7 +110,7 @@ impl Admission {
         if hello.to_incarnation != self.incarnation.number() {
             let (own, wanted) = (self.incarnation, hello.to_incarnation);
             let detail = format!(
-                "{ours} was started again in this run (incarnation {own}), but you want incarnation {wanted}; the supervisor tells you of the new one"
+                "{ours} was started again in this run (incarnation {own}), but this connection is for incarnation {wanted}; the supervisor announces the new one, so nothing needs to be done"
             );
             return because(Reason::Incarnation, detail);
         }

@@ -70,7 +70,9 @@ struct BuilderBooks {
 /// A gap in a builder's numbered completions. Without the missing completions, the supervisor
 /// cannot tell which of the others it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it numbered its completions from {before}, but the supervisor has {accounted}: some are missing")]
+#[error(
+    "it reports finished events from number {before} on, but the supervisor knows only {accounted}: some reports are missing"
+)]
 pub(super) struct Gap {
     before: u64,
     accounted: u64,

@@ -242,7 +242,7 @@ impl PeerMembership<'_> {
 
     /// Tells one peer that the run has ended for it, so that the peer closes its connection.
     pub(super) fn let_go(&mut self, seat: Seat) {
-        let verdict = "the peer left before the run began".to_owned();
+        let verdict = "it left before the run began".to_owned();
         let to = self.roster.recipient(seat);
         self.outbox.send(to, Message::RunEnd(RunEnd { exit_code: 0, verdict }));
     }

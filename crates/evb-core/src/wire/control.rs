@@ -96,7 +96,7 @@ pub enum Verdict {
 
 /// A control message with invalid numbers. The peer is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("malformed {message}: {problem}")]
+#[error("it sent a malformed message ({message}): {problem}")]
 pub struct MalformedMessage {
     /// Name of the message.
     pub message: &'static str,

@@ -85,7 +85,7 @@ pub struct DatagramHeader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DatagramError {
     /// The datagram is too short, or belongs to another protocol.
-    #[error("its {length} bytes are not a datagram of evb; does another program send to this port?")]
+    #[error("its {length} bytes are not a datagram of evb; look which program sends to this port")]
     Foreign {
         /// Length of the datagram.
         length: usize,

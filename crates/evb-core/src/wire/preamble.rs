@@ -36,12 +36,12 @@ pub enum Spoken {
 pub enum PreambleError {
     /// The bytes belong to another protocol.
     #[error(
-        "not an evb peer: it began with {0:02x?}; check which program this is, and the addresses in the configuration"
+        "the other side is not evb: it began with {0:02x?}; check which program it is, and the addresses in the configuration"
     )]
     Foreign([u8; PREAMBLE_LENGTH]),
     /// The peer is evb with another protocol version.
     #[error(
-        "the peer speaks protocol version {theirs}, this is version {PROTOCOL_VERSION}: install the same release on both"
+        "the peer speaks protocol version {theirs}, but this evb speaks version {PROTOCOL_VERSION}: install the same release on both hosts"
     )]
     Version {
         /// Protocol version of the peer.
@@ -50,7 +50,7 @@ pub enum PreambleError {
     /// The peer wants another kind of connection than this port serves; for example, a source
     /// connects to the supervisor's port to open a lane.
     #[error(
-        "wrong port: the peer wants kind {wanted}, which this port does not serve; check the addresses in the configuration"
+        "wrong port: the peer wants a connection of kind {wanted}, which this port does not serve; check the addresses in the configuration"
     )]
     Kind {
         /// Number of the kind of connection that the peer wants.
@@ -58,7 +58,7 @@ pub enum PreambleError {
     },
     /// The peer uses a protection that this version of evb does not know.
     #[error(
-        "the peer protects its connection by method {0}, which this version does not know: install the same release on both"
+        "the peer protects its connection by method {0}, which this version does not know: install the same release on both hosts"
     )]
     Protection(u8),
 }

@@ -96,14 +96,14 @@ fn core_config(config: &BuilderRoleConfig, start: &Start) -> Result<BuilderCoreC
     let (identity, parameters, roster) = (start.identity, &start.registered.parameters, &start.roster);
     let fault = |problem: &str| RoleFault::Roster(problem.to_owned());
     let source = |id: &u32| {
-        u16::try_from(*id).map(SourceId::new).map_err(|_| fault("a source id in the roster is above 65535"))
+        u16::try_from(*id).map(SourceId::new).map_err(|_| fault("a source id in its list is above 65535"))
     };
     let sources = roster.sources.iter().map(source).collect::<Result<Vec<_>, _>>()?;
     if sources.len() > MAX_SOURCES || !sources.is_sorted_by(|a, b| a < b) {
-        return Err(fault("the roster has too many sources, or their ids are not ascending"));
+        return Err(fault("its list has too many sources, or their ids are not ascending"));
     }
     if roster.max_fragment.len() != sources.len() {
-        return Err(fault("the roster does not have one max_fragment per source"));
+        return Err(fault("its list does not have one max_fragment per source"));
     }
     Ok(BuilderCoreConfig {
         id: config.id,

@@ -28,7 +28,7 @@ const LIMITS: [(&[u32], usize, &str); 7] = [
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnreadableMessage {
     /// The bytes are not a control message (docs/reference/protocol.md CTRL-3).
-    #[error("the peer sent bytes that are not a control message: {0}")]
+    #[error("it sent bytes that are not a control message of evb: {0}")]
     Form(#[from] DecodeError),
     /// The message would take too much memory (docs/reference/protocol.md CTRL-10).
     #[error(transparent)]
@@ -47,7 +47,7 @@ impl Control {
             if count(bytes, path)? > most {
                 return Err(MalformedMessage {
                     message,
-                    problem: "it has more parts than any run needs, as the message of another release may",
+                    problem: "it has more entries than any run needs, as the message of another release may",
                 }
                 .into());
             }
