@@ -76,7 +76,7 @@ pub enum RoleError {
     Join(#[from] ConnectError),
     /// The address to listen on is not local, or it is taken.
     #[error(
-        "cannot listen on {address}: {reason}; is another evbd running there, or is it the address of another host?"
+        "cannot listen on {address}: {reason}; give a free address of this host, or stop the program that uses this one"
     )]
     Listen {
         /// The address that cannot be listened on.
@@ -123,7 +123,7 @@ pub enum RoleError {
     SinkGone,
     /// The operating system refused a thread, a timer or a runtime.
     #[error(
-        "the operating system refused a thread, a timer or an open file: {0}; are the limits of this process (`ulimit -a`) high enough?"
+        "the operating system refused a thread, a timer or an open file: {0}; raise the limits of this process, which `ulimit -a` shows"
     )]
     System(#[from] io::Error),
     /// The builder's memory would exceed its limit.

@@ -122,7 +122,7 @@ pub enum SupervisorError {
     Resolve(#[from] ResolveError),
     /// The address to listen on is not local, or it is taken.
     #[error(
-        "cannot listen on {address}: {reason}; is another evbd running there, or is it the address of another host?"
+        "cannot listen on {address}: {reason}; give a free address of this host, or stop the program that uses this one"
     )]
     Listen {
         /// The address that cannot be listened on.
@@ -145,7 +145,7 @@ pub enum SupervisorError {
     },
     /// The operating system refused a timer.
     #[error(
-        "the operating system refused a timer or an open file: {0}; are the limits of this process (`ulimit -a`) high enough?"
+        "the operating system refused a timer or an open file: {0}; raise the limits of this process, which `ulimit -a` shows"
     )]
     System(#[from] io::Error),
     /// The embedding program aborted the supervisor, or dropped it before the run was over.

@@ -857,7 +857,7 @@ inline Finding header_finding_of(const std::string& path, Recovery recovery) {
 
 inline const char* const short_header = "it ends inside its header, so it holds no event";
 inline const char* const wrong_header = "its header is damaged (checksum): restore it from a copy";
-inline const char* const contradiction = "its header contradicts itself: the program that wrote it is at fault";
+inline const char* const contradiction = "its header contradicts itself, a fault of the program that wrote it: report that fault";
 
 /// Returns the length of the header that begins with these bytes, or the flaw (FILE-10, FILE-11).
 inline std::pair<std::uint64_t, HeaderFlaw> header_length(Bytes front) {

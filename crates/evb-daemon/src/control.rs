@@ -33,7 +33,7 @@ pub(crate) enum ServerError {
     Token(#[from] TokenError),
     /// The server cannot listen at the configured address.
     #[error(
-        "run control cannot listen on {address}: {reason}; is another evbd running there, or is it the address of another host? `control.listen` chooses another address"
+        "run control cannot listen on {address}: {reason}; give a free address of this host as `control.listen`, or stop the program that uses this one"
     )]
     Listen {
         /// Address as configured.

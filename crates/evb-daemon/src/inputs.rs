@@ -52,7 +52,7 @@ pub(crate) enum InputError {
     Resolve(#[from] ResolveError),
     /// The source cannot listen for front ends at the configured address.
     #[error(
-        "cannot listen for front ends at {address}: {reason}; is another program there, or is it the address of another host?"
+        "cannot listen for front ends at {address}: {reason}; give a free address of this host, or stop the program that uses this one"
     )]
     Listen {
         /// Address or path.
@@ -72,7 +72,7 @@ pub(crate) enum InputError {
     },
     /// The operating system refused a thread or a runtime.
     #[error(
-        "the operating system refused a thread or an open file: {0}; are the limits of this process (`ulimit -a`) high enough?"
+        "the operating system refused a thread or an open file: {0}; raise the limits of this process, which `ulimit -a` shows"
     )]
     System(#[from] io::Error),
 }

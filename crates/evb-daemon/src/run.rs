@@ -150,7 +150,7 @@ pub enum RunError {
     },
     /// The operating system refused a call.
     #[error(
-        "the operating system refused a thread, a timer or an open file: {0}; are the limits of this process (`ulimit -a`) high enough?"
+        "the operating system refused a thread, a timer or an open file: {0}; raise the limits of this process, which `ulimit -a` shows"
     )]
     System(#[from] io::Error),
 }

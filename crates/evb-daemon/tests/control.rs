@@ -295,7 +295,7 @@ fn a_signal_in_a_run_drains_it_and_its_code_is_the_exit_code() {
     assert_eq!(system.end("all"), Some(0));
     let unreachable = system.ctl(&["status"]);
     assert_eq!(unreachable.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&unreachable.stderr).contains("is evbd running there"));
+    assert!(String::from_utf8_lossy(&unreachable.stderr).contains("start evbd there"));
 }
 
 #[test]

@@ -40,7 +40,7 @@ const MAX_NAME: u8 = 64;
 #[derive(Debug, thiserror::Error)]
 pub(in crate::input) enum FrontEndError {
     #[error(
-        "it announced a fragment of {length} B, more than max_fragment ({limit}): it is not a front end, or its stream is out of step"
+        "it announced a fragment of {length} B, more than max_fragment ({limit}): if its fragments may be so long, raise max_fragment of this source; if not, it is not a front end, or its stream is out of step"
     )]
     Length { length: u32, limit: Bytes },
     #[error(
@@ -51,7 +51,7 @@ pub(in crate::input) enum FrontEndError {
     Stopped(#[from] Stopped),
     #[error("it speaks version {0} of the front-end protocol, but this evb knows only versions 1 and 2")]
     Version(u8),
-    #[error("the name that it states is no printable text of at most {MAX_NAME} bytes")]
+    #[error("it stated a name that is not printable text of at most {MAX_NAME} bytes")]
     Name,
     #[error(transparent)]
     Push(#[from] PushError),

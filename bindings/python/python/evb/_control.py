@@ -105,7 +105,8 @@ class Control:
         except urllib.error.HTTPError as error:
             raise self._refusal(error) from None
         except (OSError, HTTPException) as error:
-            message = f"no answer from run control at {self.url}: {error}; is evbd running there with --control?"
+            remedy = "start evbd there with a section [control] or with --control"
+            message = f"no answer from run control at {self.url}: {error}; {remedy}"
             raise ControlError(message) from None
 
     def _object(self, text: bytes) -> dict[str, Any]:

@@ -30,7 +30,7 @@ pub(super) enum AskError {
     Operator(String),
     /// No connection to the address was possible.
     #[error(
-        "no run control at {address}: {reason}; is evbd running there with a section [control] or --control? --url or --config give its address"
+        "no run control at {address}: {reason}; start evbd there with a section [control] or with --control, or give its address with --url or --config"
     )]
     Unreachable {
         /// Address of run control.

@@ -142,7 +142,7 @@ fn the_log_names_the_source_of_each_front_end() {
         (" has connected", " source 2: the front end "),
         (" has closed its connection to this source, after 0 fragments", " source 1: the front end "),
         (" has closed its connection to this source, after 0 fragments", " source 2: the front end "),
-        ("correct what it sends", " source 2: closed the connection of the front end "),
+        ("then let it connect again", " source 2: closed the connection of the front end "),
     ] {
         let until = Instant::now() + Duration::from_secs(20);
         while !has(words, source) {

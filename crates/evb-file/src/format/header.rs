@@ -79,7 +79,7 @@ pub enum HeaderFlaw {
     Checksum,
     /// The header contradicts itself although its checksum is right: the writing program is at
     /// fault.
-    #[error("its header contradicts itself: the program that wrote it is at fault")]
+    #[error("its header contradicts itself, a fault of the program that wrote it: report that fault")]
     Content,
 }
 
