@@ -562,10 +562,7 @@ class EventFile:
         what, header = event.refused, self.header
         own = (event.run, event.run_id) == (header.run, header.run_id[:8]) and header.builder in (None, event.builder)
         if what is None and not own:
-            what = (
-                "it is of run %s and builder %s, the file of another run or builder: "
-                "an old disk block, or copied bytes"
-            ) % (event.run, event.builder)
+            what = "it is of another run or builder than the file: an old disk block, or copied bytes"
         if what is not None:
             raise Damaged(event.offset, event.length, "event %d: %s" % (event.id, what), event.id)
         return event

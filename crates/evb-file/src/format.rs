@@ -168,9 +168,7 @@ pub enum Flaw {
     #[error("its section {0} is required and needs a newer evb")]
     UnknownSection(u16),
     /// The record is of another run or builder than its file.
-    #[error(
-        "it is of run {run} and builder {builder}, the file of another run or builder: an old disk block, or copied bytes"
-    )]
+    #[error("it is of another run or builder than the file: an old disk block, or copied bytes")]
     Foreign {
         /// The run of the record.
         run: RunNumber,
