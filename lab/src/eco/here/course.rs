@@ -254,7 +254,7 @@ impl Course<'_> {
         let checked = self.evbd("h5").args(["check", "--here"]).arg(&name).output()?;
         let words = String::from_utf8_lossy(&checked.stderr).into_owned();
         ensure!(
-            checked.status.code() == Some(0) && words.contains("builder 1: `h22` is not known"),
+            checked.status.code() == Some(0) && words.contains("builder 1: the host `h22` is not known here"),
             "{words}"
         );
         Ok(())
