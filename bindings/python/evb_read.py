@@ -353,7 +353,7 @@ class _Layout2:
 _LENGTHS = "the lengths in the record's head contradict each other"
 _PAST_END = "the file ends inside this record: it was cut off, or its builder still writes it; read it again after the run"
 _UNCHECKED = "the record's head is not checked: too many heads before it were checked in vain"
-_RESERVED = "a reserved bit is set, or a flag contradicts the rest"
+_RESERVED = "the flags in the record's head contradict the rest of the record"
 
 
 class EventFile:
@@ -562,7 +562,7 @@ class EventFile:
         what, header = event.refused, self.header
         own = (event.run, event.run_id) == (header.run, header.run_id[:8]) and header.builder in (None, event.builder)
         if what is None and not own:
-            what = "it is of another run or builder than the file: an old disk block, or copied bytes"
+            what = "the record belongs to another run or builder than the file: it is an old disk block, or was copied into it"
         if what is not None:
             raise Damaged(event.offset, event.length, "event %d: %s" % (event.id, what), event.id)
         return event

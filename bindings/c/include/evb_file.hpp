@@ -796,12 +796,12 @@ inline std::string in_words(Flaw flaw, std::uint16_t number) {
         case Flaw::head_checksum: return "the checksum of the record's head is wrong";
         case Flaw::unchecked:
             return "the record's head is not checked: too many heads before it were checked in vain";
-        case Flaw::reserved: return "a reserved bit is set, or a flag contradicts the rest";
+        case Flaw::reserved: return "the flags in the record's head contradict the rest of the record";
         case Flaw::tag: return "the record has the file tag of another file";
         case Flaw::unknown_flags: return "its flags " + flags_in_words(number) + " need a newer evb";
         case Flaw::unknown_section:
             return "its section " + std::to_string(number) + " is required and needs a newer evb";
-        case Flaw::foreign: return "it is of another run or builder than the file: an old disk block, or copied bytes";
+        case Flaw::foreign: return "the record belongs to another run or builder than the file: it is an old disk block, or was copied into it";
         case Flaw::payload_checksum:
             return "the checksum of the payload of source " + std::to_string(number) + " is wrong";
         case Flaw::padding: return "the record's padding is not zero";

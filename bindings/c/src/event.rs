@@ -379,7 +379,7 @@ pub unsafe extern "C" fn evb_event_keep(
         unsafe {
             look("evb_event_keep", event, (), |event, _| copy = Some(event.clone()));
         }
-        let event = copy.ok_or_else(|| Failure::invalid("`event` is no event", "pass a valid event"))?;
+        let event = copy.ok_or_else(|| Failure::invalid("`event` is not an event", "pass a valid event"))?;
         // The list is made from the copy: it leads to the same payload memory.
         let fragments = event.fragments().map(view).collect();
         kept.write(handle::insert(Kept { event, fragments }));

@@ -84,7 +84,7 @@ fn typed<T: Named>(number: usize, entry: Option<Entry>) -> Result<Arc<T>, Failur
             return Err(Failure::null(T::NAME));
         }
         let was_handle = is_handle(number) && number < NEXT.load(Relaxed);
-        let what = if was_handle { "has been freed already" } else { "is no handle of evb" };
+        let what = if was_handle { "has been freed already" } else { "is not one that evb returned" };
         let remedy = "pass a handle that evb returned and that has not been freed";
         return refuse(format!("the handle for `{}` {what}", T::NAME), remedy);
     };

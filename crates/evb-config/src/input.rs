@@ -316,7 +316,7 @@ impl Form for Run {
 
     fn parse(text: &str) -> Result<RunChoice, String> {
         let remedy = "write the run number, or the first digits of the run id that `evbd dump` shows";
-        text.parse().map_err(|error| wrong(format_args!("`{text}` is no run: {error}"), remedy))
+        text.parse().map_err(|error| wrong(format_args!("`{text}` is not a run: {error}"), remedy))
     }
 
     fn hint() -> String {

@@ -149,7 +149,7 @@ pub struct ShortRunId(u32);
 
 /// Reason why a text is no [`RunId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this is no run id, which has 32 hexadecimal digits")]
+#[error("this is not a run id, which has 32 hexadecimal digits")]
 pub struct ParseRunIdError;
 
 impl RunId {

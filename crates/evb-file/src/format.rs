@@ -156,7 +156,7 @@ pub enum Flaw {
     Unchecked,
     /// A flag bit is set that has no meaning in this version of the format, or a flag contradicts
     /// the rest of the record.
-    #[error("a reserved bit is set, or a flag contradicts the rest")]
+    #[error("the flags in the record's head contradict the rest of the record")]
     Reserved,
     /// The record is of another file: an old disk block, or a file inside a payload.
     #[error("the record has the file tag of another file")]
@@ -168,7 +168,9 @@ pub enum Flaw {
     #[error("its section {0} is required and needs a newer evb")]
     UnknownSection(u16),
     /// The record is of another run or builder than its file.
-    #[error("it is of another run or builder than the file: an old disk block, or copied bytes")]
+    #[error(
+        "the record belongs to another run or builder than the file: it is an old disk block, or was copied into it"
+    )]
     Foreign {
         /// The run of the record.
         run: RunNumber,

@@ -124,7 +124,7 @@ pub fn line(device: &str) -> Fact<Line> {
     let answer = ask(device, &[number::LINK_SETTINGS])?;
     let words = answer[3].to_ne_bytes()[3].cast_signed();
     if words >= 0 {
-        return Err(Unavailable::new("the driver's answer about speed and duplex cannot be read"));
+        return Err(Unavailable::new("its driver gave an unreadable answer; check with `ethtool DEVICE`"));
     }
     let room = u32::from_ne_bytes([0, 0, 0, words.unsigned_abs()]);
     let answer = ask(device, &[number::LINK_SETTINGS, 0, 0, room])?;
@@ -238,8 +238,13 @@ pub fn offloads(device: &str) -> Fact<Offloads> {
         let at = names.iter().position(|other| other == name)?;
         feature(answer.get(2..2 + blocks * 4)?, at)
     };
-    let need =
-        |name: &str| of(name).ok_or_else(|| Unavailable::new(format!("this kernel does not know {name}")));
+    let need = |name: &str| {
+        of(name).ok_or_else(|| {
+            Unavailable::new(format!(
+                "this kernel does not know the offload `{name}`; use Linux 4.18 or newer"
+            ))
+        })
+    };
     Ok(Offloads {
         tso: need("tx-tcp-segmentation")?,
         gso: need("tx-generic-segmentation")?,

@@ -43,7 +43,7 @@ const READ_SIZE: usize = 64 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// The peer closed the control connection.
-    #[error("the other side closed the connection")]
+    #[error("the other side closed the connection; if nobody stopped it, look at its log")]
     Closed,
     /// The network or the peer's host failed.
     #[error("the connection broke: {0}; if this repeats, see the other side's log, and check the network")]
@@ -66,7 +66,7 @@ pub enum LinkError {
     UsedUp,
     /// The peer reads too slowly: more than [`OUTGOING_LIMIT`] bytes are queued for it.
     #[error(
-        "the other side reads too slowly, and more than {OUTGOING_LIMIT} bytes wait for it: look whether its host is overloaded"
+        "the other side reads too slowly, and more than {OUTGOING_LIMIT} bytes are waiting for it: check whether its host is overloaded"
     )]
     Overflow,
 }

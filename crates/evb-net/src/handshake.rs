@@ -45,7 +45,7 @@ pub enum HandshakeError {
     Closed,
     /// The connection failed.
     #[error(
-        "the connection failed during the handshake: {0}; look whether the peer still runs, and at its log"
+        "the connection failed during the handshake: {0}; check whether the peer is still running, and look at its log"
     )]
     Io(io::Error),
     /// The peer's first bytes are not an acceptable preamble of the evb protocol.

@@ -44,7 +44,7 @@ pub enum LaneEnd {
     Io(#[from] io::Error),
     /// The source reads too slowly: too many bytes of grants and commits are queued for it.
     #[error(
-        "the source reads too slowly, and more than {} bytes of control messages wait for it: look whether its host is overloaded",
+        "the source reads too slowly, and more than {} bytes of control messages are waiting for it: check whether its host is overloaded",
         builder_end::OUTGOING_LIMIT
     )]
     Overflow,

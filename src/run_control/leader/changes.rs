@@ -120,7 +120,7 @@ impl<S: System> Leader<S> {
     fn no_run(&self, request: &str) -> Refusal {
         let error = SystemError::new(
             format!("state {}", self.state),
-            "there is no run that could be changed",
+            "there is no run to change",
             "configure first, or wait until the last run is settled",
         );
         refusal(request, error)

@@ -134,7 +134,7 @@ class Event:
             if fragment.source == source:
                 return fragment
         there = ", ".join(str(fragment.source) for fragment in self.fragments) or "none"
-        why = "it is no source of the event"
+        why = "it is not a source of the event"
         for what, causes in (("missing", self.missing_causes), ("absent", self.absent_causes)):
             if source in causes:
                 why = f"it is {what}: {causes[source]}"

@@ -78,7 +78,7 @@ fn answer_stream(listener: &TcpListener, peer: IpAddr, order: Order) -> io::Resu
             Err(error) => return Err(error),
         }
         if wire::number(&request, order.run).is_none() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "bytes that are no request arrived"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "bytes arrived that are not a request"));
         }
         response[..REQUEST].copy_from_slice(&request);
         match stream.write_all(&response) {

@@ -330,7 +330,7 @@ impl Membership {
             let (supervisor, patience) = (&self.supervisor, time(self.patience));
             tracing::warn!(
                 supervisor,
-                "this role cannot register with the supervisor at {supervisor}, and tries for {patience}: {words}"
+                "this role cannot register with the supervisor at {supervisor}, and keeps trying for {patience}: {words}"
             );
             away.has_warned = true;
         }
@@ -347,7 +347,7 @@ impl Membership {
         tracing::warn!(
             supervisor,
             cause,
-            "this role has lost the supervisor at {supervisor}, and tries to register again: {cause}; if it stays away, start the supervisor, or look at its log"
+            "this role has lost the supervisor at {supervisor}, and keeps trying to register again: {cause}; if it stays away, start the supervisor, or look at its log"
         );
         self.state = MembershipState::Away(Away::since(now, cause));
         MembershipEvent::Lost

@@ -181,7 +181,7 @@ impl Beginning<'_> {
         self.core.outbox.journal(What::Started(Started {}), now);
         for builder in self.core.roster.unheard() {
             let remark = format!(
-                "{} could not say in time which runs its storage knows: look whether it holds files of an earlier run {run}",
+                "{} could not say in time which runs its storage knows: check whether it holds files of an earlier run {run}",
                 self.core.plan.named(builder)
             );
             tracing::warn!("{remark}");

@@ -82,7 +82,7 @@ impl TriggerNumbers {
                 tracing::warn!(
                     number,
                     last,
-                    "ignored an announcement of trigger {number}, which is too far ahead of trigger {last}: look whether another program sends triggers to this port"
+                    "ignored an announcement of trigger {number}, which is too far ahead of trigger {last}: check whether another program sends triggers to this port"
                 );
             }
             return Judged::TooFarAhead;

@@ -57,7 +57,8 @@ impl Publisher {
             path.as_ref().and_then(|path| path.parent()).filter(|folder| !folder.as_os_str().is_empty());
         match folder {
             Some(folder) if !folder.is_dir() && !folder.to_string_lossy().contains(RUN) => {
-                let what = format!("--summary: there is no directory {}; make it first", folder.display());
+                let what =
+                    format!("--summary: the directory {} does not exist; create it first", folder.display());
                 Err(RunError::Operator(what))
             }
             _ => Ok(Self { path, detail, files: Vec::new() }),

@@ -169,7 +169,7 @@ class Recovery(Case):
         _, items = self.items(format2.file(head, records))
         self.assertEqual(items[0].id, 1)
         for damage in items[1:]:
-            self.assertRegex(str(damage), "it is of another run or builder than the file")
+            self.assertRegex(str(damage), "the record belongs to another run or builder than the file")
         self.assertEqual([damage.event for damage in items[1:]], [2, 3, 4])
 
     def test_of_many_tags_only_the_first_are_counted(self):

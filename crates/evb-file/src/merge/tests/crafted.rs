@@ -131,7 +131,10 @@ fn a_record_of_another_run_costs_only_itself() {
     let report = merge(&[input], &all(), &out, options(u64::MAX)).unwrap();
     let ids: Vec<u64> = read(&out).iter().map(|event| event.id.number()).collect();
     assert_eq!((&ids[..], report.damaged.total), (&[2, 6][..], 2), "{report:?}");
-    assert!(report.damaged.first[0].contains("it is of another run or builder than the file"), "{report:?}");
+    assert!(
+        report.damaged.first[0].contains("the record belongs to another run or builder than the file"),
+        "{report:?}"
+    );
 }
 
 #[test]

@@ -53,7 +53,7 @@ const NOMINAL: [&str; 2] = ["veth", "tun"];
 
 pub(super) fn speed(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judgement> {
     let line = of_hardware(device, &device.line)?;
-    let rate = line.rate.ok_or_else(|| Unavailable::new("the driver does not know this device's speed"))?;
+    let rate = line.rate.ok_or_else(|| Unavailable::new("its driver reports no speed: check that the link is up; if it is, state the rate as [network] link_rate"))?;
     let duplex = match line.full_duplex {
         Some(true) => ", full duplex",
         Some(false) => ", half duplex",

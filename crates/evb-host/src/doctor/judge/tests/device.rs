@@ -30,7 +30,10 @@ fn a_line_must_be_as_fast_as_the_configuration_says() {
     facts.devices[0].line = Ok(Line { rate: None, full_duplex: None });
     let unknown = finding(&facts, "speed");
     assert_eq!((unknown.verdict, unknown.unavailable), (Verdict::Unknown, true));
-    assert_eq!(unknown.value, "not available: the driver does not know this device's speed");
+    assert_eq!(
+        unknown.value,
+        "not available: its driver reports no speed: check that the link is up; if it is, state the rate as [network] link_rate"
+    );
     facts.demand = None;
     facts.devices[0].line = line(100, Some(true));
     assert_eq!(verdict(&facts, "speed"), good());
