@@ -14,13 +14,13 @@ use std::{hint::black_box, net::IpAddr};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use evb_core::{
-    index::{ClassIndex, LaneIndex},
+    index::LaneIndex,
     time::Instant,
     units::{Bytes, Rate},
 };
 use evb_net::clock;
 use evb_shaper::{
-    ByteMeasure, Class, ClassTree, EdtBucket, Lateness, LinkPlan, Pace,
+    ByteMeasure, EdtBucket, Lateness, LinkPlan, Pace, SharedLink,
     cost::{CELL, PacketCost},
 };
 use governor::{Quota, RateLimiter};
@@ -80,31 +80,23 @@ fn bucket(criterion: &mut Criterion) {
     group.finish();
 }
 
-fn tree(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("class tree");
+fn shared_link(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("shared link");
     group.throughput(Throughput::Elements(DECISIONS));
     let pace = |rate| Pace { rate, burst: Bytes::new(100_000), measure: ByteMeasure::Line };
-    let class = |name: &str, percent: u64, priority| Class {
-        name: name.to_owned(),
-        guaranteed: Some(Rate::from_bits_per_second(percent * 100_000_000)),
-        ceiling: None,
-        priority,
-    };
-    let classes = vec![class("data", 80, 1), class("control", 5, 0), class("monitoring", 2, 2)];
-    let shared = LinkPlan::new(pace(gigabits(10)), classes).unwrap();
+    let shared = LinkPlan::new(pace(gigabits(10))).with_ceiling(gigabits(9));
     let train = PacketCost::tcp(1500, CELL).wire(Bytes::new(11 * 1448));
     for lanes in [1, 4, 16] {
         for (name, plan) in
-            [("lanes with paces", LinkPlan::unlimited()), ("lanes, three classes", shared.clone())]
+            [("lanes with paces", LinkPlan::unlimited()), ("lanes, link and ceiling", shared.clone())]
         {
             group.bench_function(format!("{lanes} {name}"), |bench| {
                 bench.iter(|| {
-                    let of_lane = (ClassIndex::new(0), Some(pace(gigabits(9))));
-                    let mut tree = ClassTree::new(&plan, vec![of_lane; lanes]);
-                    LaneIndex::all(lanes).for_each(|lane| tree.note_news(lane));
+                    let mut shared = SharedLink::new(&plan, vec![Some(pace(gigabits(9))); lanes]);
+                    LaneIndex::all(lanes).for_each(|lane| shared.note_news(lane));
                     let (mut now, mut departed) = (START, 0);
                     while departed < DECISIONS {
-                        match tree.poll(now, Duration::ZERO, |_| Some(black_box(train))) {
+                        match shared.poll(now, Duration::ZERO, |_| Some(black_box(train))) {
                             Ok(permit) => {
                                 black_box(permit);
                                 departed += 1;
@@ -234,5 +226,5 @@ fn pass(pacer: &mut impl Pacer, size: Bytes, now: Instant) -> Instant {
     now
 }
 
-criterion_group!(benches, exactness, decisions, bucket, tree);
+criterion_group!(benches, exactness, decisions, bucket, shared_link);
 criterion_main!(benches);

@@ -14,6 +14,6 @@
 //! ```
 
 pub use evb_shaper::{
-    ByteMeasure, CONTROL_CLASS, Class, LinkPlan, LinkPlanError, Pace, Shaping,
+    ByteMeasure, LinkPlan, Pace, Shaping,
     cost::{CELL, PacketCost},
 };

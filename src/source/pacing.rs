@@ -14,8 +14,7 @@ pub struct PacingConfig {
     pub lane: Option<Pace>,
     /// Paces of lanes to particular builders, in place of [`Self::lane`].
     pub builders: BTreeMap<BuilderId, Pace>,
-    /// The link that all lanes share. If the link's rate is limited, its first class is for the
-    /// lanes, and [`CONTROL_CLASS`](evb_shaper::CONTROL_CLASS) for the supervisor connection.
+    /// The link that all lanes share with the connection to the supervisor.
     pub link: LinkPlan,
     /// The mechanism that realizes departure times. Use an executor that
     /// [`evb_net::pacing::choose`] has tested.

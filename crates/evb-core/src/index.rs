@@ -102,10 +102,6 @@ position! {
     /// A slot's position in the list of its builder's slots.
     SlotIndex(u32)
 }
-position! {
-    /// A traffic class's position in the plan of a link.
-    ClassIndex(usize)
-}
 
 /// One value for each peer of a role, in the order of the roster.
 #[derive(Clone, Debug)]

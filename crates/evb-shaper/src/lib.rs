@@ -20,22 +20,20 @@
 //! [`Topology`](topology::Topology) is the tree of switches between sources and builders.
 //!
 //! This crate computes departure times and never waits for them. A [`PacedSource`] asks a
-//! [`ClassTree`], which asks [`EdtBucket`]s:
+//! [`SharedLink`], which asks [`EdtBucket`]s:
 //!
 //! ```text
-//!  link ────────── EdtBucket: what the link carries            guarantees, ceilings, priorities,
-//!   ├─ data ────── guarantee, ceiling                          borrowing: LinkPlan
-//!   │   ├─ lane ── EdtBucket: the pace of one destination          Pace
+//!  link ────────── EdtBucket: what the link carries                 LinkPlan
+//!   ├─ lanes ───── EdtBucket: the ceiling of all lanes together      LinkPlan
+//!   │   ├─ lane ── EdtBucket: the pace of one destination            Pace
 //!   │   └─ lane
-//!   ├─ control ─── charged, never held back
-//!   └─ monitoring
+//!   └─ control ─── charged, never held back
 //! ```
 //!
 //! | method | origin |
 //! |---|---|
 //! | departure times instead of tokens | Carousel (Saeed et al., 2017); Linux's `fq` since 4.20 |
-//! | classes that share a link | CBQ (Floyd & Jacobson, ToN 3(4), 1995), by HTB's rules (Devera) |
-//! | lanes that share a class | start-time fair queueing (Goyal, Vin & Cheng, SIGCOMM 1996) |
+//! | lanes that share a link | start-time fair queueing (Goyal, Vin & Cheng, SIGCOMM 1996) |
 //! | packets that leave together where timers are coarse | Hiraki et al.: [`Clusters`] |
 //! | the buffer for a host that is faster than its path | Hiraki et al.: [`sums::busy_time`] |
 //! | division of a shared buffer | max-min fairness by progressive filling (Bertsekas & Gallager) |
@@ -58,10 +56,10 @@ mod bucket;
 mod lateness;
 mod pace;
 mod clusters;
-mod link;
+mod link_plan;
 mod pacing;
 mod train;
-mod tree;
+mod shared_link;
 mod paced;
 mod policy;
 mod out_of_order;
@@ -73,15 +71,15 @@ pub use clusters::Clusters;
 pub use cost::ByteMeasure;
 pub use credit::{Credit, CreditConfig};
 pub use lateness::Lateness;
-pub use link::{CONTROL_CLASS, Class, LinkPlan, LinkPlanError};
+pub use link_plan::LinkPlan;
 pub use open::Open;
 pub use out_of_order::out_of_order_memory;
 pub use pace::Pace;
 pub use paced::{Departure, PacedSource, PacingCounters};
 pub use pacing::Pacing;
 pub use policy::{Policy, Shaping};
+pub use shared_link::{Permit, SharedLink};
 pub use train::longest_train;
-pub use tree::{ClassTree, Permit};
 pub use window::Window;
 
 /// The state machine of a builder whose grants are shaped. Both production and the simulator use

@@ -5,7 +5,7 @@ use core::{ops::Range, time::Duration};
 use bytes::BytesMut;
 use evb_core::{
     id::{BuilderId, Incarnation},
-    index::{ClassIndex, LaneIndex},
+    index::LaneIndex,
     lane::{Request, Taken},
     source::SourceCore,
     time::{Instant, earlier},
@@ -21,7 +21,7 @@ use crate::{
     lateness::Lateness,
     pace::Pace,
     pacing::Pacing,
-    tree::ClassTree,
+    shared_link::SharedLink,
 };
 
 /// A range of lane bytes that may be sent, and its departure time.
@@ -62,7 +62,7 @@ pub struct PacingCounters {
 pub struct PacedSource {
     core: SourceCore,
     pacing: Pacing,
-    tree: ClassTree,
+    link: SharedLink,
     lanes: Vec<Lane>,
     counters: PacingCounters,
     /// Time at which the earliest of the lanes that wait for their departure time may send; perhaps
@@ -85,25 +85,25 @@ impl PacedSource {
         let count = core.lane_count();
         let lanes =
             (0..count).map(|lane| Lane { train: pacing.train(pace(lane).as_ref()), announced: 0 }).collect();
-        let tree = ClassTree::new(&pacing.link, (0..count).map(|lane| (DATA, pace(lane))));
-        Self { core, pacing, tree, lanes, counters: PacingCounters::default(), held_until: None }
+        let link = SharedLink::new(&pacing.link, (0..count).map(pace));
+        Self { core, pacing, link, lanes, counters: PacingCounters::default(), held_until: None }
     }
 
     /// Returns the next bytes to send. Returns `None` if there are no bytes to send, or if all wait
     /// for their departure time.
     pub fn poll_departure(&mut self, now: Instant) -> Option<Departure> {
         while let Some(lane) = self.core.take_permitted() {
-            self.tree.note_news(lane);
+            self.link.note_news(lane);
         }
         let (core, lanes, cost) = (&self.core, &self.lanes, &self.pacing.cost);
         let demand = |lane: LaneIndex| {
             let length = lanes[lane].next(lane.get(), core, cost);
             (length > 0).then(|| lanes[lane].wire(length, cost))
         };
-        let permit = match self.tree.poll(now, self.pacing.lead, demand) {
+        let permit = match self.link.poll(now, self.pacing.lead, demand) {
             Ok(permit) => permit,
             Err(until) => {
-                self.held_until = until.map(|until| self.tree.joined(until, self.pacing.join()));
+                self.held_until = until.map(|until| self.link.joined(until, self.pacing.join()));
                 self.charge_announcements(now);
                 return None;
             }
@@ -138,10 +138,10 @@ impl PacedSource {
         self.lanes[lane].announced += ((into.len() - before) as u64).saturating_sub(DATAGRAM_HEADER as u64);
     }
 
-    /// Charges a traffic class of the link with bytes that leave now, in one write to a TCP
-    /// connection; see [`Pacing::link`].
-    pub fn charge(&mut self, class: ClassIndex, stream: Bytes, now: Instant) {
-        self.tree.charge(class, self.pacing.cost.over_tcp().wire(stream), now);
+    /// Charges the link with bytes that leave now in one write to another TCP connection, such as
+    /// that to the supervisor; see [`Pacing::link`].
+    pub fn charge_link(&mut self, stream: Bytes, now: Instant) {
+        self.link.charge_link(self.pacing.cost.over_tcp().wire(stream), now);
     }
 
     /// Handles a roster as [`SourceCore::handle_roster`] does; `pace` returns the pace of the lane
@@ -160,7 +160,7 @@ impl PacedSource {
             if self.core.lane_index(*builder) == Some(LaneIndex::new(self.lanes.len())) {
                 let pace = pace(*builder);
                 self.lanes.push(Lane { train: self.pacing.train(pace.as_ref()), announced: 0 });
-                self.tree.add_lane(DATA, pace);
+                self.link.add_lane(pace);
             }
         }
         Ok(())
@@ -170,7 +170,7 @@ impl PacedSource {
     pub fn set_pace(&mut self, lane: LaneIndex, pace: Option<Pace>, now: Instant) {
         let Some(of_lane) = self.lanes.get_mut(lane.get()) else { return };
         of_lane.train = self.pacing.train(pace.as_ref());
-        self.tree.set_pace(lane, pace, now);
+        self.link.set_pace(lane, pace, now);
     }
 
     /// Returns the time of the next action that needs no further input.
@@ -222,14 +222,11 @@ impl PacedSource {
     fn charge_announcements(&mut self, now: Instant) {
         for (index, lane) in self.lanes.iter_mut().enumerate().filter(|(_, lane)| lane.announced > 0) {
             let wire = self.pacing.cost.wire(Bytes::new(core::mem::take(&mut lane.announced)));
-            self.tree.charge_lane(LaneIndex::new(index), wire, now);
+            self.link.charge_lane(LaneIndex::new(index), wire, now);
             self.counters.count(wire);
         }
     }
 }
-
-/// The traffic class of the lanes, which is the first class of the link.
-const DATA: ClassIndex = ClassIndex::new(0);
 
 /// Approximate number of lane bytes that an unpaced lane may send before the next lane has its
 /// turn.

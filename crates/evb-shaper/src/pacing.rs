@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::{clusters::Clusters, cost::PacketCost, link::LinkPlan, pace::Pace};
+use crate::{clusters::Clusters, cost::PacketCost, link_plan::LinkPlan, pace::Pace};
 
 /// Settings for the pacing of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,8 +12,8 @@ pub struct Pacing {
     /// The pace of each lane. A lane with `None`, or beyond the end of the list, is limited only by
     /// grants and the link.
     pub lanes: Vec<Option<Pace>>,
-    /// The link that all lanes share with other traffic. Lanes are in its first traffic class;
-    /// bytes of other classes are charged with [`PacedSource::charge`](crate::PacedSource::charge).
+    /// The link that all lanes share with control messages, which are charged with
+    /// [`PacedSource::charge_link`](crate::PacedSource::charge_link).
     pub link: LinkPlan,
     /// Largest time by which a train may be handed to the caller before its departure time, for
     /// callers that hold trains until their departure (kernel departure times). With zero, trains

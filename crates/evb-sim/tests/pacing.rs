@@ -3,7 +3,7 @@
 
 use evb_core::units::{Bytes, Rate};
 use evb_shaper::{
-    ByteMeasure, Class, LinkPlan, Pace, Shaping,
+    ByteMeasure, LinkPlan, Pace, Shaping,
     cost::{CELL, PacketCost},
 };
 use evb_sim::{FragmentSize, Readout, Scenario, SimReport};
@@ -56,21 +56,14 @@ fn three_sources_to_one_builder() {
     check(3, 1, &[10, 100], 1000);
 }
 
-/// Tests a link with traffic classes and without paces of lanes: fragments get the full rate of
-/// their class.
+/// Tests a link with a rate and without paces of lanes: fragments get the full rate of the ceiling,
+/// or of the link.
 #[test]
-fn classes_share_the_link_of_a_source() {
+fn lanes_without_paces_get_the_rate_of_ceiling_or_link() {
     let rate = |megabits: u64| Rate::from_bits_per_second(megabits * MEGABIT);
     let link = Pace { rate: rate(400), burst: Bytes::new(50_000), measure: ByteMeasure::Buffer };
-    let class = |name: &str, guaranteed, ceiling: Option<u64>| Class {
-        name: name.into(),
-        guaranteed: Some(rate(guaranteed)),
-        ceiling: ceiling.map(rate),
-        priority: 0,
-    };
-    for (ceiling, carried) in [(Some(300), 300.0), (None, 400.0)] {
-        let classes = vec![class("data", 200, ceiling), class("control", 20, None)];
-        let link = LinkPlan::new(link, classes).expect("kept");
+    let plan = LinkPlan::new(link);
+    for (link, carried) in [(plan.clone().with_ceiling(rate(300)), 300.0), (plan, 400.0)] {
         let (sources, builders) = (1, 3);
         let scenario =
             Scenario { sources, builders, link, shaping: Shaping::None, events: 600, ..Scenario::default() };

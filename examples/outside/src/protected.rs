@@ -15,7 +15,7 @@ use evb::{
     network::{TrafficClass, Transport},
     prelude::*,
     security::{PresharedKey, Security},
-    shaping::{ByteMeasure, CELL, Class, LinkPlan, Pace, PacketCost},
+    shaping::{ByteMeasure, CELL, LinkPlan, Pace, PacketCost},
     sink::RunFacts,
     source::PacingConfig,
 };
@@ -26,7 +26,6 @@ const SIZE: usize = 2000;
 /// Rate of each source's link, and its parts for data and for control.
 const LINK: Rate = Rate::from_bits_per_second(2_000_000_000);
 const DATA: Rate = Rate::from_bits_per_second(1_900_000_000);
-const CONTROL: Rate = Rate::from_bits_per_second(100_000_000);
 
 /// Sink that adds up the payload of accepted events.
 struct Sum {
@@ -114,16 +113,9 @@ pub async fn run() -> Result<String, Box<dyn Error>> {
 fn pacing(mtu: u32) -> Result<PacingConfig, Box<dyn Error>> {
     let cost = PacketCost::udp(mtu, CELL);
     let pace = |rate| Pace::usual(rate, ByteMeasure::Line, &cost, None);
-    let class = |name: &str, rate, priority| Class {
-        name: name.to_owned(),
-        guaranteed: Some(rate),
-        ceiling: None,
-        priority,
-    };
-    let classes = vec![class("data", DATA, 1), class("control", CONTROL, 0)];
     Ok(PacingConfig {
         lane: Some(pace(DATA)),
-        link: LinkPlan::new(pace(LINK), classes)?,
+        link: LinkPlan::new(pace(LINK)),
         ..PacingConfig::default()
     })
 }

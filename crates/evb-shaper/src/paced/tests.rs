@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use super::{Departure, PacedSource};
 use crate::{
     cost::{ByteMeasure, CELL, PacketCost},
-    link::{Class, LinkPlan},
+    link_plan::LinkPlan,
     pace::Pace,
     pacing::Pacing,
 };
@@ -195,11 +195,10 @@ fn trains_are_short_at_low_rates_and_long_at_high_ones() {
 #[test]
 fn three_destinations_share_a_full_link() {
     let link = pace(950 * MEGABIT, 100_000, ByteMeasure::Line);
-    let data = Class { name: "data".into(), ..Class::default() };
     // The pace of one lane is below a third of the link, and the other two lanes are not paced.
     let pacing = Pacing {
         lanes: vec![Some(pace(100 * MEGABIT, 20_000, ByteMeasure::Line)), None, None],
-        link: LinkPlan::new(link, vec![data]).unwrap(),
+        link: LinkPlan::new(link),
         ..Pacing::none(cost())
     };
     let mut source = source(pacing, 3, 100, 64_000);

@@ -26,10 +26,7 @@ use evb_core::{
     },
 };
 
-use crate::{
-    link::CONTROL_CLASS,
-    paced::{Departure, PacedSource, PacingCounters},
-};
+use crate::paced::{Departure, PacedSource, PacingCounters};
 
 use super::{Paces, RunStage};
 use lanes::LaneConnections;
@@ -243,7 +240,7 @@ impl SourceRole {
     /// Notes that `bytes` were sent to the supervisor, so that fragments leave room for them on the
     /// link.
     pub fn handle_control_sent(&mut self, bytes: Bytes, now: Instant) {
-        self.paced.charge(CONTROL_CLASS, bytes, now);
+        self.paced.charge_link(bytes, now);
     }
 
     /// Handles the timers that are due.

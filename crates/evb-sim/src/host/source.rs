@@ -17,7 +17,7 @@ use evb_core::{
         record::{COMMIT_RANGE, RECORD_HEADER, RecordHeader, decode_range},
     },
 };
-use evb_shaper::{CONTROL_CLASS, PacedSource};
+use evb_shaper::PacedSource;
 
 use crate::{
     host::{LaneEnd, Spinning, control, lanes},
@@ -180,7 +180,7 @@ impl SourceHost {
                         write_control(&message, outgoing);
                         let written = Bytes::new((outgoing.len() - before) as u64);
                         network.flush(self.control);
-                        self.core.charge(CONTROL_CLASS, written, now);
+                        self.core.charge_link(written, now);
                     }
                 }
             }

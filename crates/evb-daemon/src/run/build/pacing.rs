@@ -15,7 +15,7 @@ use evb_net::{
         Choice, Offload, POLL_TIME, Software, Transport, Trial, choose, cores, prove_polling, spin_allowed,
     },
 };
-use evb_shaper::{ByteMeasure, Class, LinkPlan, Pace};
+use evb_shaper::{ByteMeasure, LinkPlan, Pace};
 
 use super::super::RunError;
 
@@ -107,7 +107,7 @@ impl<'a> LaneAddresses<'a> {
     }
 }
 
-/// Returns the paces and classes of one source's lanes, and the executor that keeps the paces.
+/// Returns the paces and the link of one source's lanes, and the executor that keeps the paces.
 pub(super) fn pacing(config: &Config, source: &SourceEntry, executor: Option<&Choice>) -> PacingConfig {
     let own = |builder: &BuilderEntry| Some((builder.id, config.pace(builder.rate?)));
     let usual = PacingConfig::default();
@@ -119,8 +119,8 @@ pub(super) fn pacing(config: &Config, source: &SourceEntry, executor: Option<&Ch
     }
 }
 
-/// Returns the classes of a source's link. Sources that send from the same address have equal parts
-/// of the link.
+/// Returns the limits of a source's link, if traffic classes share it. Sources that send from the
+/// same address have equal parts of the link.
 fn link(config: &Config, source: &SourceEntry) -> LinkPlan {
     let rate = source.link_rate.or(config.network.link_rate);
     let (Some(classes), Some(rate)) = (&config.shaping.classes, rate) else {
@@ -129,15 +129,8 @@ fn link(config: &Config, source: &SourceEntry) -> LinkPlan {
     let sharing = config.sources.iter().filter(|other| other.bind == source.bind && source.bind.is_some());
     let parts = sharing.count().max(1) as u64;
     let part = |rate: Rate| Rate::from_bits_per_second(rate.bits_per_second() / parts);
-    let class = |(name, entry): (&str, &evb_config::ClassEntry)| Class {
-        name: name.to_owned(),
-        guaranteed: Some(part(entry.guaranteed)),
-        ceiling: Some(part(entry.ceiling)),
-        priority: entry.priority,
-    };
     let link = Pace::usual(part(rate), ByteMeasure::Line, &config.cost(), None);
-    // Admission control has checked the guarantees, so only rounding can make this fail.
-    LinkPlan::new(link, classes.all().map(class).into()).unwrap_or_else(|_| LinkPlan::unlimited())
+    LinkPlan::new(link).with_ceiling(part(classes.data.ceiling))
 }
 
 #[cfg(test)]

@@ -1,47 +1,44 @@
-//! [`ClassTree`]: decides which lane may send next and when, for lanes in traffic classes on one
-//! link.
+//! [`SharedLink`]: decides which lane may send next and when, for the lanes that share one link.
+
+#[cfg(test)]
+mod tests;
 
 use core::time::Duration;
 
-use evb_core::{
-    index::{ClassIndex, LaneIndex},
-    time::Instant,
-    units::Bytes,
-};
+use evb_core::{index::LaneIndex, time::Instant, units::Bytes};
 
 use crate::{
     bucket::EdtBucket,
     cost::{ByteMeasure, WireBytes},
-    link::LinkPlan,
+    link_plan::LinkPlan,
     pace::Pace,
 };
 
-/// A link with traffic classes and their lanes. Each class has a guaranteed rate, a ceiling and a
-/// priority; each lane may have a bucket of its own.
+/// A link and the lanes that share it. The link may have a rate, the lanes together a ceiling, and
+/// each lane a bucket of its own.
 ///
-/// Classes share the link as in CBQ (Floyd & Jacobson, 1995), by the rules of HTB (Devera): a class
-/// within its guarantee precedes all classes that borrow; the rate that the guarantees leave is
-/// shared by priority, and between equal priorities in the ratio of the guarantees; no class
-/// exceeds its ceiling. HTB counts tokens and can only answer "not yet"; this tree computes
-/// departure times ([`EdtBucket`]). Within a class, lanes share by start-time fair queueing (Goyal,
-/// Vin & Cheng, 1996): lanes that their own bucket limits to less than the fair share get all that
-/// the bucket permits, and the other lanes get equal parts of the rest.
-///
-/// A lane with something to send waits only for its own bucket, for the ceiling of its class, or
-/// for the link.
+/// Each limit computes departure times ([`EdtBucket`]) instead of counting tokens. Lanes share by
+/// start-time fair queueing (Goyal, Vin & Cheng, 1996): lanes that their own bucket limits to less
+/// than the fair share get all that the bucket permits, and the other lanes get equal parts of the
+/// rest. A lane with something to send waits only for its own bucket, for the ceiling, or for the
+/// link.
 #[derive(Debug)]
-pub struct ClassTree {
+pub struct SharedLink {
     link: Option<Gate>,
-    classes: Vec<Branch>,
+    /// The bucket of all lanes together.
+    ceiling: Option<Gate>,
     lanes: Vec<Leaf>,
     /// Lanes that had a train at the last poll or were noted since, ascending.
     busy: Vec<LaneIndex>,
-    /// Virtual time of the fair queueing of the rate that the guarantees leave, in ns of each
-    /// class's guaranteed rate.
-    excess: u64,
+    /// Virtual time of the fair queueing, in bytes.
+    served: u64,
+    /// True if a lane had a train at the last poll.
+    is_backlogged: bool,
+    /// Earliest time at which a lane could have sent, if ceiling and link did not limit it.
+    due: Instant,
 }
 
-/// Permission for a train to depart, as [`ClassTree::poll`] returns it. The train is already
+/// Permission for a train to depart, as [`SharedLink::poll`] returns it. The train is already
 /// charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permit {
@@ -65,30 +62,9 @@ struct Gate {
 }
 
 #[derive(Debug)]
-struct Branch {
-    priority: u8,
-    /// Bucket of the guaranteed rate; `None` if the link has no rate limit, so that nothing needs a
-    /// guarantee.
-    guarantee: Option<Gate>,
-    ceiling: Option<Gate>,
-    /// Start tag of the class's next train in the fair queueing of the rate that the guarantees
-    /// leave.
-    tag: u64,
-    /// Virtual time of the fair queueing among the lanes of the class, in bytes.
-    served: u64,
-    backlogged: bool,
-    /// Earliest time at which a lane of the class could have sent, if ceiling and link did not
-    /// limit it.
-    due: Instant,
-    /// Time before which a departure exceeds the guaranteed rate, so that the class borrows.
-    guaranteed: Instant,
-}
-
-#[derive(Debug)]
 struct Leaf {
-    class: ClassIndex,
     bucket: Option<Gate>,
-    /// Start tag of the lane's next train in the fair queueing of its class, in bytes.
+    /// Start tag of the lane's next train in the fair queueing, in bytes.
     tag: u64,
     /// Wire size of the lane's next train; `None` if the lane has nothing to send.
     train: Option<WireBytes>,
@@ -100,64 +76,39 @@ struct Leaf {
     held: bool,
 }
 
-/// Largest number of bytes by which a lane that was held back may catch up with the other lanes of
-/// its class.
+/// Largest number of bytes by which a lane that was held back may catch up with the other lanes.
 const LANE_LAG: u64 = 1 << 18;
-/// Largest amount by which a class that was held back may catch up in sharing the rate that the
-/// guarantees leave, in ns of its guaranteed rate.
-const EXCESS_LAG: u64 = 10_000_000;
-/// Largest amount by which a class that other classes kept waiting may catch up with its guaranteed
-/// rate, as time at this rate. This time is longer than any train takes on any link.
-const GUARANTEE_LAG: Duration = Duration::from_millis(100);
 
 /// Rank of a lane that wants to send; the lowest goes first. The fields are compared from the left:
-/// departure time, true if the train exceeds the guarantee of its class, priority, share that the
-/// class has had, share that the lane has had, and the time at which the train became due.
-type Rank = (Instant, bool, u8, u64, u64, Instant);
+/// departure time, share that the lane has had, and the time at which the train became due.
+type Rank = (Instant, u64, Instant);
 
 struct Candidate {
     rank: Rank,
     lane: LaneIndex,
     wire: WireBytes,
     due: Instant,
-    borrows: bool,
 }
 
-impl ClassTree {
-    /// Creates the tree for a link plan. `lanes` has the class of each lane, as an index into the
-    /// plan, and its pace.
-    pub fn new(plan: &LinkPlan, lanes: impl IntoIterator<Item = (ClassIndex, Option<Pace>)>) -> Self {
-        let branch = |class: &crate::link::PlannedClass| {
-            let own = |rate| plan.link().map(|link| Pace { rate, ..*link });
-            let guarantee =
-                own(class.guaranteed).map(|pace| Pace { burst: pace.rate * GUARANTEE_LAG, ..pace });
-            Branch {
-                priority: class.priority,
-                guarantee: guarantee.as_ref().map(Gate::new),
-                ceiling: class.ceiling.and_then(own).as_ref().map(Gate::new),
-                tag: 0,
-                served: 0,
-                backlogged: false,
-                due: Instant::ZERO,
-                guaranteed: Instant::ZERO,
-            }
-        };
-        let classes: Vec<_> = plan.classes().iter().map(branch).collect();
-        let mut tree = Self {
+impl SharedLink {
+    /// Creates a link with the given limits and a lane for each pace.
+    pub fn new(plan: &LinkPlan, lanes: impl IntoIterator<Item = Option<Pace>>) -> Self {
+        let mut shared = Self {
             link: plan.link().map(Gate::new),
-            classes,
+            ceiling: plan.ceiling().map(Gate::new),
             lanes: Vec::new(),
             busy: Vec::new(),
-            excess: 0,
+            served: 0,
+            is_backlogged: false,
+            due: Instant::ZERO,
         };
-        lanes.into_iter().for_each(|(class, pace)| tree.add_lane(class, pace));
-        tree
+        lanes.into_iter().for_each(|pace| shared.add_lane(pace));
+        shared
     }
 
-    /// Adds a lane with the given class and pace.
-    pub fn add_lane(&mut self, class: ClassIndex, pace: Option<Pace>) {
+    /// Adds a lane with the given pace.
+    pub fn add_lane(&mut self, pace: Option<Pace>) {
         self.lanes.push(Leaf {
-            class: class.min(ClassIndex::new(self.classes.len() - 1)),
             bucket: pace.as_ref().map(Gate::new),
             tag: 0,
             train: None,
@@ -220,7 +171,7 @@ impl ClassTree {
             let leaves = self.busy.iter().map(|lane| &self.lanes[*lane]);
             leaves.filter_map(|leaf| Some((leaf.due, leaf.train?, leaf.bucket.as_ref()?)))
         };
-        // If the first train waits for the link or its class, the trains of other lanes wait for
+        // If the first train waits for the link or the ceiling, the trains of other lanes wait for
         // these too, so a delay would only cost rate.
         if paced().map(|(due, ..)| due).min() != Some(until) {
             return until;
@@ -239,25 +190,26 @@ impl ClassTree {
             gate.spend(wire, now, leaf.train.map_or(now, |_| leaf.since));
         }
         leaf.tag += wire.line.count();
-        let class = leaf.class;
-        self.charge(class, wire, now);
+        let first = self.idle_until(now);
+        if let Some(gate) = &mut self.ceiling {
+            gate.spend(wire, now, first);
+        }
+        self.charge_link(wire, now);
     }
 
-    /// Charges the link and a class for bytes that leave without a permit, such as control
-    /// messages, so that other classes leave room for them.
-    pub fn charge(&mut self, class: ClassIndex, wire: WireBytes, now: Instant) {
-        let busy = self.classes.iter().any(|class| class.backlogged);
-        let Some(branch) = self.classes.get_mut(class.get()) else { return };
-        let since = if branch.backlogged { Instant::ZERO } else { now };
-        if let Some(gate) = &mut branch.ceiling {
-            gate.spend(wire, now, since);
-        }
-        if let Some(gate) = &mut branch.guarantee {
-            gate.spend(wire, now, since);
-        }
+    /// Charges the link for bytes that leave without a permit and are not the lanes', such as
+    /// control messages, so that the lanes leave room for them.
+    pub fn charge_link(&mut self, wire: WireBytes, now: Instant) {
+        let first = self.idle_until(now);
         if let Some(gate) = &mut self.link {
-            gate.spend(wire, now, if busy { Instant::ZERO } else { now });
+            gate.spend(wire, now, first);
         }
+    }
+
+    /// Returns the time up to which the link counts as idle, so that it does not catch up on this
+    /// time: `now` if no lane has something to send.
+    fn idle_until(&self, now: Instant) -> Instant {
+        if self.is_backlogged { Instant::ZERO } else { now }
     }
 
     /// Gives a lane another pace; with `None`, the lane is not paced any more.
@@ -276,19 +228,15 @@ impl ClassTree {
         }
     }
 
-    /// Updates which lanes and classes have something to send, and the earliest time at which each
-    /// class could send.
+    /// Updates which lanes have something to send, and the earliest time at which one could send.
     fn note_backlogs(&mut self, now: Instant, mut demand: impl FnMut(LaneIndex) -> Option<WireBytes>) {
-        for class in &mut self.classes {
-            class.due = Instant::FAR_FUTURE;
-        }
+        self.due = Instant::FAR_FUTURE;
         self.busy.retain(|lane| {
             let leaf = &mut self.lanes[*lane];
-            let class = &mut self.classes[leaf.class];
             let train = demand(*lane);
             if train.is_some() && leaf.train.is_none() {
                 leaf.since = now;
-                leaf.tag = leaf.tag.max(class.served);
+                leaf.tag = leaf.tag.max(self.served);
                 if let Some(gate) = &mut leaf.bucket {
                     gate.bucket.wake(now);
                 }
@@ -297,7 +245,7 @@ impl ClassTree {
             leaf.held &= train.is_some();
             if let Some(wire) = train {
                 leaf.due = leaf.bucket.as_ref().map_or(leaf.since, |gate| gate.due(wire));
-                class.due = class.due.min(leaf.due);
+                self.due = self.due.min(leaf.due);
             }
             train.is_some()
         });
@@ -306,68 +254,41 @@ impl ClassTree {
                 .all(|lane| self.busy.binary_search(&lane).is_ok() || demand(lane).is_none()),
             "a lane has something to send that was not noted"
         );
-        for class in &mut self.classes {
-            let is = class.due < Instant::FAR_FUTURE;
-            if is && !class.backlogged {
-                class.tag = class.tag.max(self.excess);
-                for gate in class.guarantee.iter_mut().chain(&mut class.ceiling) {
-                    gate.bucket.wake(now);
-                }
-            }
-            class.backlogged = is;
-            class.guaranteed =
-                class.guarantee.as_ref().map_or(Instant::ZERO, |gate| gate.bucket.due(Bytes::ZERO));
+        let is_backlogged = self.due < Instant::FAR_FUTURE;
+        if is_backlogged
+            && !self.is_backlogged
+            && let Some(gate) = &mut self.ceiling
+        {
+            gate.bucket.wake(now);
         }
+        self.is_backlogged = is_backlogged;
     }
 
     fn candidate(&self, lane: LaneIndex, wire: WireBytes, now: Instant) -> Candidate {
         let leaf = &self.lanes[lane];
-        let class = &self.classes[leaf.class];
         let due = |gate: &Option<Gate>| gate.as_ref().map_or(leaf.due, |gate| gate.due(wire));
-        let due = leaf.due.max(due(&class.ceiling)).max(due(&self.link));
-        let at = due.max(now);
-        let borrows = class.guaranteed > at;
-        let share = if borrows {
-            class.tag.max(self.excess.saturating_sub(EXCESS_LAG))
-        } else {
-            class.guaranteed.as_nanos()
-        };
-        let tag = leaf.tag.max(class.served.saturating_sub(LANE_LAG));
-        Candidate { rank: (at, borrows, class.priority, share, tag, due), lane, wire, due, borrows }
+        let due = leaf.due.max(due(&self.ceiling)).max(due(&self.link));
+        let tag = leaf.tag.max(self.served.saturating_sub(LANE_LAG));
+        Candidate { rank: (due.max(now), tag, due), lane, wire, due }
     }
 
     /// Charges the train of the selected lane, which departs at `at`, and returns the permit.
     fn permit(&mut self, candidate: &Candidate, at: Instant) -> Permit {
-        let Candidate { lane, wire, due, borrows, .. } = *candidate;
-        let first_due = self.classes.iter().map(|class| class.due).min().unwrap_or(at).min(at);
+        let Candidate { lane, wire, due, .. } = *candidate;
         let leaf = &mut self.lanes[lane];
-        let class = &mut self.classes[leaf.class];
-        let class_due = class.due.min(at);
         let mut forfeited = Duration::ZERO;
         if let Some(gate) = &mut leaf.bucket {
             forfeited = at.since(gate.bucket.due(Bytes::ZERO)).saturating_sub(gate.bucket.tolerance());
             gate.spend(wire, at, Instant::ZERO);
         }
-        leaf.tag = leaf.tag.max(class.served.saturating_sub(LANE_LAG));
-        class.served = class.served.max(leaf.tag);
+        leaf.tag = leaf.tag.max(self.served.saturating_sub(LANE_LAG));
+        self.served = self.served.max(leaf.tag);
         leaf.tag += wire.line.count();
-        // Time before the first lane is due counts as idle for class and link, and is not caught
+        // Time before the first lane is due counts as idle for ceiling and link, and is not caught
         // up.
-        if let Some(gate) = &mut class.ceiling {
-            gate.spend(wire, at, class_due);
-        }
-        if let Some(gate) = &mut self.link {
-            gate.spend(wire, at, first_due);
-        }
-        if let Some(gate) = &mut class.guarantee {
-            if borrows {
-                class.tag = class.tag.max(self.excess.saturating_sub(EXCESS_LAG));
-                self.excess = self.excess.max(class.tag);
-                let share = wire.by(gate.measure) / gate.bucket.rate();
-                class.tag = class.tag.saturating_add(u64::try_from(share.as_nanos()).unwrap_or(u64::MAX));
-            } else {
-                gate.spend(wire, at, class_due);
-            }
+        let first = self.due.min(at);
+        for gate in self.ceiling.iter_mut().chain(&mut self.link) {
+            gate.spend(wire, at, first);
         }
         let late = leaf.held.then(|| at.since(due));
         Permit { lane, at, late, forfeited }
@@ -397,6 +318,3 @@ impl Gate {
         self.bucket.spend(wire.by(self.measure), at);
     }
 }
-
-#[cfg(test)]
-mod tests;
