@@ -40,7 +40,8 @@ impl Builder {
         config.security = security(key_file)?;
         config.start_timeout = seconds(start_timeout)?;
         let (destinations, outlet) = Destinations::new(files, callable);
-        let builder = wait(py, evb::Builder::connect(config, destinations.make(py)))?.map_err(error)?;
+        let builder =
+            wait(py, evb::Builder::connect(config, destinations.for_one_builder(py)))?.map_err(error)?;
         Ok(Self { builder, outlet })
     }
 

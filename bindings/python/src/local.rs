@@ -71,7 +71,7 @@ impl LocalRun {
             system = system.fragments_of(largest).with_sources(|config| config.max_fragment = largest);
         }
         let (destinations, outlet) = Destinations::new(files, callable);
-        let mut made: Vec<Destination> = (0..builders).map(|_| destinations.make(py)).collect();
+        let mut made: Vec<Destination> = (0..builders).map(|_| destinations.for_one_builder(py)).collect();
         drop(destinations);
         let start = move || system.start(move |_| made.remove(0));
         let unwanted = |run: Result<evb::local::LocalRun, LocalError>| {

@@ -18,7 +18,7 @@ use crate::{event, wait::wait};
 /// Number of built events that wait for an iterator.
 const WAITING: usize = 64;
 
-/// Destination of built events.
+/// The destination of one builder's events.
 pub(crate) enum Destination {
     Iterator(ChannelSink),
     Files(Box<FileSink>),
@@ -34,45 +34,60 @@ pub(crate) struct Callback {
 /// The first exception of a callback.
 pub(crate) type Raised = Arc<Mutex<Option<PyErr>>>;
 
-/// The Python side of a destination.
+/// The Python side of the destinations: the events for an iterator, and the exception of a
+/// callback.
 #[derive(Default)]
 pub(crate) struct Outlet {
+    /// The events for an iterator; `None` with another kind of destination.
     events: Option<AsyncMutex<EventReceiver>>,
     raised: Raised,
 }
 
 /// Makes the destinations of several builders, which share one outlet.
 pub(crate) struct Destinations {
-    files: Option<PathBuf>,
-    callable: Option<Py<PyAny>>,
-    channel: Option<ChannelSink>,
+    kind: Kind,
     raised: Raised,
 }
 
+/// The kind of all destinations of an outlet.
+enum Kind {
+    /// Files in this directory.
+    Files(PathBuf),
+    /// This callable.
+    Callback(Py<PyAny>),
+    /// The channel from which the iterator takes the events.
+    Iterator(ChannelSink),
+}
+
 impl Destinations {
-    /// Chooses a destination: files in a directory, a callable, or else an iterator.
+    /// Chooses the kind of destination: files if a directory is given, else the callable if one is
+    /// given, else an iterator.
     pub(crate) fn new(files: Option<PathBuf>, callable: Option<Py<PyAny>>) -> (Self, Outlet) {
         let raised = Raised::default();
         let mut outlet = Outlet { events: None, raised: Arc::clone(&raised) };
-        let mut channel = None;
-        if files.is_none() && callable.is_none() {
-            let (sink, receiver) = ChannelSink::new(WAITING);
-            (channel, outlet.events) = (Some(sink), Some(AsyncMutex::new(receiver)));
-        }
-        (Self { files, callable, channel, raised }, outlet)
+        let kind = match (files, callable) {
+            (Some(directory), _) => Kind::Files(directory),
+            (None, Some(callable)) => Kind::Callback(callable),
+            (None, None) => {
+                let (sink, receiver) = ChannelSink::new(WAITING);
+                outlet.events = Some(AsyncMutex::new(receiver));
+                Kind::Iterator(sink)
+            }
+        };
+        (Self { kind, raised }, outlet)
     }
 
-    pub(crate) fn make(&self, py: Python<'_>) -> Destination {
-        if let Some(directory) = &self.files {
-            return Destination::Files(Box::new(FileSink::new(directory, WriterOptions::default())));
-        }
-        match (&self.callable, &self.channel) {
-            (Some(callable), _) => {
+    /// Makes the destination of one more builder.
+    pub(crate) fn for_one_builder(&self, py: Python<'_>) -> Destination {
+        match &self.kind {
+            Kind::Files(directory) => {
+                Destination::Files(Box::new(FileSink::new(directory, WriterOptions::default())))
+            }
+            Kind::Callback(callable) => {
                 let (callable, raised) = (callable.clone_ref(py), Arc::clone(&self.raised));
                 Destination::Callback(Callback { callable, raised })
             }
-            (None, Some(channel)) => Destination::Iterator(channel.clone()),
-            (None, None) => Destination::Iterator(ChannelSink::new(1).0),
+            Kind::Iterator(channel) => Destination::Iterator(channel.clone()),
         }
     }
 }

@@ -5,7 +5,7 @@
 //! by the counters of the network, not by those of evb.
 
 mod lanes;
-mod means;
+mod mechanism;
 mod table;
 mod unshaped;
 
@@ -18,7 +18,7 @@ use lab_base::{
     system::{Mode, System},
 };
 
-use self::{lanes::measure, means::Means, table::Row};
+use self::{lanes::measure, mechanism::Mechanism, table::Row};
 use super::provisioned::{Bucket, Provisioned};
 
 const FRAGMENT: u64 = 64_000;
@@ -59,17 +59,17 @@ fn shape(sources: u16, builders: u16, mbit: u64) -> Shape {
 
 pub fn run(bench: &Bench, args: &QosArgs) -> Result<Report> {
     let mut report = Report::new("qos");
-    let means = Means::with(&args.bucket);
+    let mechanisms = Mechanism::with(&args.bucket);
     let (mut rows, mut baselines, mut costs) = (Vec::new(), Vec::new(), Vec::new());
     for (sources, builders) in [(1, 1), (1, 3), (3, 1)] {
         let network = Network::up(shape(sources, builders, args.mbit))?;
         baselines.extend(unshaped::baseline(bench, &network, &mut report)?);
-        for means in &means {
+        for mechanism in &mechanisms {
             for rates in rates(network.shape(), args.short) {
-                rows.extend(case(bench, &network, &mut report, *means, &rates)?);
+                rows.extend(case(bench, &network, &mut report, *mechanism, &rates)?);
             }
         }
-        costs.extend(unshaped::cost(bench, &network, &mut report, &means)?);
+        costs.extend(unshaped::cost(bench, &network, &mut report, &mechanisms)?);
     }
     report.attach("unshaped", baselines.into());
     report.attach("processor", costs.into());
@@ -101,10 +101,10 @@ fn slots(rates: &[u64]) -> u32 {
     fragments(fastest, AHEAD).min(fragments(slowest, PATIENCE)).clamp(8, 128)
 }
 
-fn name(shape: Shape, means: Means, rates: &[u64]) -> String {
+fn name(shape: Shape, mechanism: Mechanism, rates: &[u64]) -> String {
     let mut mbit: Vec<String> = rates.iter().map(|rate| (rate / 1_000_000).to_string()).collect();
     mbit.dedup();
-    format!("{}x{} {} {}", shape.sources, shape.builders, means.name(), mbit.join("-"))
+    format!("{}x{} {} {}", shape.sources, shape.builders, mechanism.name(), mbit.join("-"))
 }
 
 /// Runs a system with these rates `bench.runs` times, and checks the median rate of each lane.
@@ -113,18 +113,19 @@ fn case(
     bench: &Bench,
     network: &Network,
     report: &mut Report,
-    means: Means,
+    mechanism: Mechanism,
     rates: &[u64],
 ) -> Result<Vec<Row>> {
     let shape = network.shape();
-    let name = name(shape, means, rates);
+    let name = name(shape, mechanism, rates);
     if !bench.wants(&name) {
         return Ok(Vec::new());
     }
-    let system = System::new(Mode::None, FRAGMENT).slots(slots(rates)).rates(rates, means.offload()).warn();
-    let provisioned = match means {
-        Means::Kernel(bucket) => Some(Provisioned::apply(network, bench, &system, bucket)?),
-        Means::Software => None,
+    let system =
+        System::new(Mode::None, FRAGMENT).slots(slots(rates)).rates(rates, mechanism.offload()).warn();
+    let provisioned = match mechanism {
+        Mechanism::Kernel(bucket) => Some(Provisioned::apply(network, bench, &system, bucket)?),
+        Mechanism::Software => None,
     };
     let mut measured: Vec<Vec<f64>> = Vec::new();
     let mut drops = 0;
@@ -141,7 +142,7 @@ fn case(
     report.note(format!("{name}: {drops} packets dropped in all runs"));
     let row = |(place, asked)| Row {
         system: format!("{}x{}", shape.sources, shape.builders),
-        means,
+        mechanism,
         lane: place + 1,
         asked,
         got: measured.iter().map(|run| run.get(place).copied().unwrap_or(f64::NAN)).collect(),

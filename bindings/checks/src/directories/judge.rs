@@ -14,8 +14,14 @@ use super::{
     },
 };
 
-/// Marks of files.
+/// Marks of files: the parts of their names by which the words of a tool are searched.
 type Marks = BTreeSet<String>;
+
+/// The files that the words of a reader may name, and of these the ones that they must name.
+struct BadFiles {
+    must_name: Marks,
+    may_name: Marks,
+}
 
 /// A run as `evbd verify` reports it.
 struct Verified {
@@ -54,10 +60,10 @@ impl<'a> Judge<'a> {
             report["runs"].as_array().into_iter().flatten().map(|run| self.verified(run)).collect();
         self.check_good(&runs, &unreadable);
         let defective: Marks = runs.iter().flat_map(|run| run.defective.clone()).collect();
-        let mut all: Marks = unreadable.union(&defective).cloned().collect();
+        let mut may_name: Marks = unreadable.union(&defective).cloned().collect();
         // Of two links to one device, some readers name the first only.
         let bad = |kind: &str| super::files::is_unreadable(kind, true) == Some(true);
-        all.extend(self.made.kinds.iter().filter(|(_, kind)| bad(kind)).map(|(mark, _)| mark.clone()));
+        may_name.extend(self.made.kinds.iter().filter(|(_, kind)| bad(kind)).map(|(mark, _)| mark.clone()));
         let damaged: Marks =
             runs.iter().flat_map(|run| run.damaged.clone()).chain(unreadable.clone()).collect();
         let dump = self.run(Tool::Dump, None)?;
@@ -68,86 +74,123 @@ impl<'a> Judge<'a> {
                 .filter(|line| line.starts_with('!'))
                 .map(|line| line.to_owned() + "\n")
                 .collect();
-            self.check_named("evbd dump", &lines, &unreadable, &all);
+            self.check_named("evbd dump", &lines, &unreadable, &may_name);
         }
         if let Some(said) = self.run(Tool::ScriptVerify, None)? {
-            self.check_named("evb_read.py", &bad_of_script(&said), &damaged, &all);
+            self.check_named("evb_read.py", &bad_of_script(&said), &damaged, &may_name);
         }
         let choices: Vec<Option<String>> = match runs.len() {
             0 => vec![None],
+            // A single run needs no choice; the directories with odd numbers choose it all the
+            // same.
             1 if number.is_multiple_of(2) => vec![None],
             _ => runs.iter().map(|run| Some(run.choice())).collect(),
         };
         for choice in choices {
-            let fitting: Vec<&Verified> =
+            let chosen: Vec<&Verified> =
                 runs.iter().filter(|run| choice.as_ref().is_none_or(|choice| run.fits(choice))).collect();
-            let required = match fitting[..] {
+            let must_name = match chosen[..] {
                 [run] => run.damaged.union(&unreadable).cloned().collect(),
                 _ => Marks::new(),
             };
-            self.judge_run(choice.as_deref(), &fitting, (&required, &all), dump.as_ref())?;
+            let bad = BadFiles { must_name, may_name: may_name.clone() };
+            self.judge_choice(choice.as_deref(), &chosen, &bad, dump.as_ref())?;
         }
         Ok(mem::take(&mut self.complaints))
     }
 
-    /// Compares what the readers find in one run.
-    fn judge_run(
+    /// Compares what the readers find with the option `--run CHOICE`, or without that option.
+    /// `chosen` has the runs that the choice fits; if it is not exactly one, no reader may find
+    /// events.
+    fn judge_choice(
         &mut self,
         choice: Option<&str>,
-        fitting: &[&Verified],
-        (required, all): (&Marks, &Marks),
+        chosen: &[&Verified],
+        bad: &BadFiles,
         dump: Option<&Said>,
     ) -> Result<()> {
-        let mut found: Vec<(Tool, Found)> = Vec::new();
-        let of = choice.map_or_else(String::new, |choice| format!(" --run {choice}"));
-        if let Some(said) = self.run(Tool::Merge, choice)? {
-            let merged = of_merge(&said, &self.out)?;
-            if merged.error.is_none() {
-                self.check_merged(&merged)?;
-            }
-            found.push((Tool::Merge, merged));
+        let option = choice.map_or_else(String::new, |choice| format!(" --run {choice}"));
+        let merged = self.found_by_merge(choice)?;
+        let by_package = self.found_by_python(Tool::Package, choice)?;
+        let by_script = self.found_by_python(Tool::Script, choice)?;
+        if let (Some(package), Some(script)) = (&by_package, &by_script) {
+            self.compare_lengths(package, script);
         }
-        for tool in [Tool::Package, Tool::Script] {
-            if let Some(said) = self.run(tool, choice)? {
-                found.push((tool, of_python(&said)?));
-            }
-        }
-        if let [.., (_, one), (_, other)] = &found[..]
-            && (one.error.is_none(), other.error.is_none()) == (true, true)
-            && one.lengths != other.lengths
-        {
-            let (one, other) = (&one.lengths, &other.lengths);
-            self.complaints
-                .push(format!("the readers in Python have files of {one:?} and {other:?} records"));
-        }
-        if let Some(said) = self.run(Tool::Cpp, choice)? {
-            let listing = said.out();
-            if let Some(dump) = dump {
-                let (dumped, listed) = (heads_of_dump(&dump.out()), heads_of_cpp(&listing));
-                if dumped != listed {
-                    let differ: Vec<_> = dumped.symmetric_difference(&listed).take(3).collect();
-                    self.complain(format!("evbd dump and evb_file.hpp differ in the heads {differ:?}"));
-                }
-            }
-            found.push((Tool::Cpp, of_cpp(&listing)));
-        }
-        let [run] = fitting else {
-            for (tool, found) in found.iter().filter(|(_, found)| found.error.is_none()) {
-                let (name, events) = (tool.name(), found.rows.len());
-                self.complain(format!(
-                    "{name}{of} finds {events} events, but there are {} such runs",
-                    fitting.len()
-                ));
-            }
+        let by_cpp = self.found_by_cpp(choice, dump)?;
+        let found: Vec<(Tool, &Found)> = [
+            (Tool::Merge, &merged),
+            (Tool::Package, &by_package),
+            (Tool::Script, &by_script),
+            (Tool::Cpp, &by_cpp),
+        ]
+        .into_iter()
+        .filter_map(|(tool, found)| Some((tool, found.as_ref()?)))
+        .collect();
+        let [run] = chosen else {
+            self.expect_no_events(&option, &found, chosen.len());
             return Ok(());
         };
-        self.compare(&of, run, &found, (required, all))?;
-        self.check_rows(&of, &found);
+        self.compare(&option, run, &found, bad)?;
+        self.check_rows(&option, &found);
+        match merged {
+            Some(merged) => self.check_exports(choice, &merged.rows, bad),
+            None => Ok(()),
+        }
+    }
+
+    fn found_by_merge(&mut self, choice: Option<&str>) -> Result<Option<Found>> {
+        let Some(said) = self.run(Tool::Merge, choice)? else { return Ok(None) };
+        let merged = of_merge(&said, &self.out)?;
+        if merged.error.is_none() {
+            self.check_merged(&merged)?;
+        }
+        Ok(Some(merged))
+    }
+
+    fn found_by_python(&mut self, tool: Tool, choice: Option<&str>) -> Result<Option<Found>> {
+        self.run(tool, choice)?.map(|said| of_python(&said)).transpose()
+    }
+
+    /// Returns what the C++ reader finds, and compares the record heads that it lists with those of
+    /// `evbd dump`.
+    fn found_by_cpp(&mut self, choice: Option<&str>, dump: Option<&Said>) -> Result<Option<Found>> {
+        let Some(said) = self.run(Tool::Cpp, choice)? else { return Ok(None) };
+        let listing = said.out();
+        if let Some(dump) = dump {
+            let (dumped, listed) = (heads_of_dump(&dump.out()), heads_of_cpp(&listing));
+            if dumped != listed {
+                let differ: Vec<_> = dumped.symmetric_difference(&listed).take(3).collect();
+                self.complain(format!("evbd dump and evb_file.hpp differ in the heads {differ:?}"));
+            }
+        }
+        Ok(Some(of_cpp(&listing)))
+    }
+
+    /// Checks that both readers in Python count the same records in each file.
+    fn compare_lengths(&mut self, package: &Found, script: &Found) {
+        let both_found = package.error.is_none() && script.error.is_none();
+        if both_found && package.lengths != script.lengths {
+            let (package, script) = (&package.lengths, &script.lengths);
+            self.complain(format!("the readers in Python have files of {package:?} and {script:?} records"));
+        }
+    }
+
+    fn expect_no_events(&mut self, option: &str, found: &[(Tool, &Found)], runs: usize) {
+        for (tool, found) in found.iter().filter(|(_, found)| found.error.is_none()) {
+            let (name, events) = (tool.name(), found.rows.len());
+            self.complain(format!("{name}{option} finds {events} events, but there are {runs} such runs"));
+        }
+    }
+
+    /// Exports the run, and compares the exports with the events of the merge.
+    fn check_exports(&mut self, choice: Option<&str>, merged: &Rows, bad: &BadFiles) -> Result<()> {
+        // To save time, only about a fifth of the directories are exported to Parquet too. The size
+        // decides, so that a directory that is made again is exported again.
         let formats =
             if self.size.is_multiple_of(5) { &[Tool::Hdf5, Tool::Parquet][..] } else { &[Tool::Hdf5] };
         for tool in formats {
             if let Some(said) = self.run(*tool, choice)? {
-                self.check_export(*tool, &said, &found[0].1.rows, (required, all))?;
+                self.check_export(*tool, &said, merged, bad)?;
             }
         }
         Ok(())
@@ -156,19 +199,19 @@ impl<'a> Judge<'a> {
     /// Compares the events of each reader with those of `evbd verify`.
     fn compare(
         &mut self,
-        of: &str,
+        option: &str,
         run: &Verified,
-        found: &[(Tool, Found)],
-        (required, all): (&Marks, &Marks),
+        found: &[(Tool, &Found)],
+        bad: &BadFiles,
     ) -> Result<()> {
         for (tool, found) in found {
-            let name = format!("{}{of}", tool.name());
+            let name = format!("{}{option}", tool.name());
             if let Some(error) = &found.error {
                 self.complain(format!("{name} finds nothing: {}", error.trim()));
                 continue;
             }
-            let of_tool = self.required(*tool, required, &found.rows)?;
-            self.check_named(&name, &found.named, &of_tool, all);
+            let must_name = self.must_name(*tool, &bad.must_name, &found.rows)?;
+            self.check_named(&name, &found.named, &must_name, &bad.may_name);
             let ids: BTreeSet<u64> = found.rows.keys().copied().collect();
             if ids != run.events {
                 let differ: Vec<_> = ids.symmetric_difference(&run.events).take(5).collect();
@@ -232,14 +275,15 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Returns the files that a tool must name. A merge does not read copies that do not count, so
-    /// it need not name a file with damage to such copies alone.
-    fn required(&self, tool: Tool, required: &Marks, rows: &Rows) -> Result<Marks> {
-        let mut must = required.clone();
+    /// Returns the files that this tool must name, of those that a reader of all copies must name.
+    /// A merge does not read copies that do not count, so it need not name a file with damage to
+    /// such copies alone.
+    fn must_name(&self, tool: Tool, by_all_copies: &Marks, rows: &Rows) -> Result<Marks> {
+        let mut must = by_all_copies.clone();
         if !matches!(tool, Tool::Merge | Tool::Hdf5 | Tool::Parquet | Tool::Cpp) {
             return Ok(must);
         }
-        for mark in required {
+        for mark in by_all_copies {
             let Ok(file) = EventFile::open(self.made.path.join(mark)) else { continue };
             // Without an index, the event of a damaged head is not known.
             let knows_all = file.has_whole_index()? || file.records().all(|record| record.is_ok());
@@ -253,8 +297,8 @@ impl<'a> Judge<'a> {
         Ok(must)
     }
 
-    /// Checks that a tool names all bad files, and no good ones.
-    fn check_named(&mut self, name: &str, words: &str, required: &Marks, all: &Marks) {
+    /// Checks that the words of a tool name each file that it must name, and none that it may not.
+    fn check_named(&mut self, name: &str, words: &str, must_name: &Marks, may_name: &Marks) {
         let named: Marks = self
             .made
             .kinds
@@ -264,7 +308,7 @@ impl<'a> Judge<'a> {
             .cloned()
             .collect();
         let (lacks, more): (Vec<_>, Vec<_>) =
-            (required.difference(&named).collect(), named.difference(all).collect());
+            (must_name.difference(&named).collect(), named.difference(may_name).collect());
         if !lacks.is_empty() {
             self.complain(format!("{name} does not name {lacks:?}"));
         }
@@ -274,7 +318,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Checks that the readers agree on each event.
-    fn check_rows(&mut self, of: &str, found: &[(Tool, Found)]) {
+    fn check_rows(&mut self, option: &str, found: &[(Tool, &Found)]) {
         let whole: Vec<_> = found.iter().filter(|(_, found)| found.error.is_none()).collect();
         for pair in whole.windows(2) {
             let [(one, first), (other, second)] = [pair[0], pair[1]];
@@ -283,7 +327,7 @@ impl<'a> Judge<'a> {
             if let Some((id, row)) = differ {
                 let other_row = &second.rows[id];
                 let (one, other) = (one.name(), other.name());
-                self.complain(format!("event {id}{of}: {one} has {row:?}, {other} has {other_row:?}"));
+                self.complain(format!("event {id}{option}: {one} has {row:?}, {other} has {other_row:?}"));
             }
         }
     }
@@ -304,20 +348,14 @@ impl<'a> Judge<'a> {
     }
 
     /// Compares the counts of an export with the events of the merge.
-    fn check_export(
-        &mut self,
-        tool: Tool,
-        said: &Said,
-        rows: &Rows,
-        (required, all): (&Marks, &Marks),
-    ) -> Result<()> {
+    fn check_export(&mut self, tool: Tool, said: &Said, rows: &Rows, bad: &BadFiles) -> Result<()> {
         let name = tool.name();
         let Ok(value) = serde_json::from_slice::<Value>(&said.output.stdout) else {
             self.complain(format!("{name}: {}", said.all().trim()));
             return Ok(());
         };
-        let required = self.required(tool, required, rows)?;
-        self.check_named(name, &value["damage"].to_string(), &required, all);
+        let must_name = self.must_name(tool, &bad.must_name, rows)?;
+        self.check_named(name, &value["damage"].to_string(), &must_name, &bad.may_name);
         let counts = [
             ("events", rows.len()),
             ("fragments", rows.values().map(|row| row.sources.len()).sum()),
@@ -340,6 +378,8 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
+    /// Reads a run of the report of `evbd verify`. The report lists no events, but the highest id
+    /// and the gaps between the ids.
     fn verified(&self, run: &Value) -> Verified {
         let number = |value: &Value| value.as_u64().unwrap_or_default();
         let highest = number(&run["highest"]);
@@ -388,11 +428,13 @@ impl<'a> Judge<'a> {
 }
 
 impl Verified {
-    /// Returns the text that chooses this run.
+    /// Returns the value of `--run` that chooses this run: the first 8 digits of its id, or its
+    /// number if it has no id.
     fn choice(&self) -> String {
         self.id.as_ref().map_or_else(|| self.number.to_string(), |id| id[..8].to_owned())
     }
 
+    /// Returns true if this value of `--run` chooses this run, perhaps among others.
     fn fits(&self, choice: &str) -> bool {
         let digits = |id: &String| choice.len() >= 4 && id.starts_with(choice);
         choice.parse() == Ok(self.number) || self.id.as_ref().is_some_and(digits)

@@ -80,7 +80,8 @@ pub(super) struct Tools {
     export: PathBuf,
     python: PathBuf,
     cpp: Program,
-    /// The program and the options that take from root the right to read everything.
+    /// The program `setpriv` and its options, in front of each command ([`WITHOUT_RIGHTS`]); empty
+    /// where it cannot drop rights.
     prefix: Vec<&'static str>,
 }
 
@@ -102,21 +103,23 @@ impl Said {
 
 /// Seconds after which a program counts as one that hangs.
 const LIMIT: &str = "60";
-/// Takes the rights of root over files, so that a closed file is closed for root too.
+/// The beginning of a command that runs a program without root's right to open every file. With
+/// this right, the files without read permission could be read, and would test nothing.
 const WITHOUT_RIGHTS: [&str; 4] =
     ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", "--inh-caps=-all"];
 
 impl Tools {
-    /// Builds and finds all programs. The inner error is the reason why one cannot be had.
+    /// Builds and finds all programs, and tests if they can run without root's rights over files.
+    /// The inner error is the reason why a program cannot be had.
     pub(super) fn find(setting: &Setting, folder: &Path, quick: bool) -> Result<Result<Self, String>> {
         let venv = match python::installed(&setting.out, folder, quick)? {
             Ok(venv) => venv,
             Err(reason) => return Ok(Err(reason)),
         };
         let mut trial = Command::new(WITHOUT_RIGHTS[0]);
-        let has_rights =
+        let can_drop_rights =
             trial.args(&WITHOUT_RIGHTS[1..]).arg("true").output().is_ok_and(|output| output.status.success());
-        if !has_rights {
+        if !can_drop_rights {
             println!("setpriv takes no rights here: root reads files that are closed");
         }
         Ok(Ok(Self {
@@ -124,16 +127,17 @@ impl Tools {
             export: built(quick)?,
             python: venv.command("python").get_program().into(),
             cpp: Program::plain(&setting.out)?,
-            prefix: if has_rights { WITHOUT_RIGHTS.into() } else { Vec::new() },
+            prefix: if can_drop_rights { WITHOUT_RIGHTS.into() } else { Vec::new() },
         }))
     }
 
-    /// Returns true if closed files are closed for the programs.
+    /// Returns true if the programs cannot open files without read permission, even as root.
     pub(super) fn obey_rights(&self) -> bool {
         !self.prefix.is_empty()
     }
 
-    /// Lets a tool read a directory; `choice` chooses a run, and `out` is a path for its output.
+    /// Lets a tool read a directory. `choice` is its option `--run`: the id or number of a run.
+    /// `out` is the path to which a merge or an export writes.
     pub(super) fn run(&self, tool: Tool, folder: &Path, choice: Option<&str>, out: &Path) -> Result<Said> {
         let mut line = Command::new(if self.prefix.is_empty() { "timeout" } else { self.prefix[0] });
         if !self.prefix.is_empty() {
@@ -277,7 +281,7 @@ fn field<'a>(line: &'a str, name: &str) -> &'a str {
     line.split(' ').find_map(|word| word.strip_prefix(name)).unwrap_or_default()
 }
 
-/// A record as a listing of heads gives it: the file, the offset, and the event.
+/// Records as a listing of heads gives them: the mark of the file, the offset, and the event id.
 pub(super) type Heads = BTreeSet<(String, u64, u64)>;
 
 /// Returns the records that `evbd dump` lists.

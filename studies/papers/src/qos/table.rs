@@ -7,14 +7,14 @@ use evb_bench::figure::{Axis, Chart, Curve, Figure};
 use lab_base::{outcome::median, report::Report};
 use serde_json::{Value, json};
 
-use super::means::Means;
+use super::mechanism::Mechanism;
 
 /// Asked and measured rate of one lane.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     /// Numbers of sources and builders, such as `1x3`.
     pub(super) system: String,
-    pub(super) means: Means,
+    pub(super) mechanism: Mechanism,
     /// Number of the builder, or of the source if there is only one builder.
     pub(super) lane: usize,
     /// Rate in bit/s of L2 frames.
@@ -36,7 +36,7 @@ impl Row {
     fn json(&self) -> Value {
         json!({
             "system": self.system,
-            "means": self.means.name(),
+            "means": self.mechanism.name(),
             "lane": self.lane,
             "asked_bit_per_s": self.asked,
             "got_bit_per_s": self.median(),
@@ -63,16 +63,17 @@ fn figure(rows: &[Row]) -> Figure {
     systems.dedup();
     let chart = |system: &&str| {
         let of_system = || rows.iter().filter(|row| row.system == *system);
-        let mut means: Vec<Means> = of_system().map(|row| row.means).collect();
-        means.dedup();
-        let curve = |means: Means| {
-            let lanes = of_system().filter(|row| row.means == means);
-            Curve::points(means.name(), lanes.map(|row| (row.asked as f64 / 1e6, row.median() / 1e6)))
+        let mut mechanisms: Vec<Mechanism> = of_system().map(|row| row.mechanism).collect();
+        mechanisms.dedup();
+        let curve = |mechanism: Mechanism| {
+            let lanes = of_system().filter(|row| row.mechanism == mechanism);
+            Curve::points(mechanism.name(), lanes.map(|row| (row.asked as f64 / 1e6, row.median() / 1e6)))
         };
         let asked = || of_system().map(|row| row.asked as f64 / 1e6);
         let ends = [asked().fold(f64::INFINITY, f64::min), asked().fold(0.0, f64::max)];
         let line = ends.map(|rate| (rate, rate));
-        let curves = std::iter::once(Curve::reference("asked", line)).chain(means.into_iter().map(curve));
+        let curves =
+            std::iter::once(Curve::reference("asked", line)).chain(mechanisms.into_iter().map(curve));
         Chart::curves(Axis::log("Asked (Mbit/s)"), Axis::log("Got (Mbit/s)"), curves.collect())
             .titled(*system)
     };

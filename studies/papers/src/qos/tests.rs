@@ -28,9 +28,9 @@ fn unequal_rates_are_at_least_the_smallest_of_the_study() {
 #[test]
 fn names_say_shape_means_and_rates() {
     assert_eq!(
-        name(shape(1, 3, 1000), Means::Kernel(Bucket::Tbf), &[10_000_000, 100_000_000, 500_000_000]),
+        name(shape(1, 3, 1000), Mechanism::Kernel(Bucket::Tbf), &[10_000_000, 100_000_000, 500_000_000]),
         "1x3 tbf 10-100-500"
     );
-    assert_eq!(name(shape(1, 1, 1000), Means::Kernel(Bucket::Htb), &[100_000_000]), "1x1 htb 100");
-    assert_eq!(name(shape(3, 1, 1000), Means::Software, &[10_000_000]), "3x1 software 10");
+    assert_eq!(name(shape(1, 1, 1000), Mechanism::Kernel(Bucket::Htb), &[100_000_000]), "1x1 htb 100");
+    assert_eq!(name(shape(3, 1, 1000), Mechanism::Software, &[10_000_000]), "3x1 software 10");
 }

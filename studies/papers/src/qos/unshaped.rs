@@ -11,7 +11,7 @@ use lab_base::{
 };
 use serde_json::{Value, json};
 
-use super::{super::provisioned::Provisioned, FRAGMENT, lanes::measure, means::Means};
+use super::{super::provisioned::Provisioned, FRAGMENT, lanes::measure, mechanism::Mechanism};
 
 /// Least rate of each of three destinations without rates, as a share of the link's rate: Yasu et
 /// al. report more than 200 Mbit/s of 1 Gbit/s, and nearly the same for each.
@@ -79,13 +79,14 @@ impl Cost {
     }
 }
 
-/// Measures the processor time of the rates: runs the same event rate without rates and by each
-/// means in turn, `bench.runs` times, and returns the entries in the table of the report.
+/// Measures the processor time that it costs to enforce rates: runs the same event rate without
+/// rates and with each mechanism in turn, `bench.runs` times, and returns the mechanisms' entries
+/// in the table of the report.
 pub(super) fn cost(
     bench: &Bench,
     network: &Network,
     report: &mut Report,
-    means: &[Means],
+    mechanisms: &[Mechanism],
 ) -> Result<Vec<Value>> {
     let shape = network.shape();
     let system = format!("{}x{}", shape.sources, shape.builders);
@@ -99,60 +100,75 @@ pub(super) fn cost(
     let events = BELOW * rate as f64 * f64::from(shape.builders) / fragment_bits;
     let plain = plain.trigger(Trigger::Periodic(events)).warn();
     let rates = vec![rate; usize::from(shape.builders)];
-    let mut rounds: Vec<Vec<Cost>> = Vec::new();
+    let mut rounds: Vec<Round> = Vec::new();
     for run in 1..=bench.runs.max(1) {
-        let mut round = Vec::new();
-        for means in std::iter::once(None).chain(means.iter().copied().map(Some)) {
-            let word = means.map_or("unshaped", Means::name);
-            let system = match means {
-                Some(means) => plain.clone().rates(&rates, means.offload()),
+        let mut cost_of = |mechanism: Option<Mechanism>| -> Result<Cost> {
+            let word = mechanism.map_or("unshaped", Mechanism::name);
+            let system = match mechanism {
+                Some(mechanism) => plain.clone().rates(&rates, mechanism.offload()),
                 None => plain.clone(),
             };
-            let _provisioned = match means {
-                Some(Means::Kernel(bucket)) => Some(Provisioned::apply(network, bench, &system, bucket)?),
+            let _provisioned = match mechanism {
+                Some(Mechanism::Kernel(bucket)) => Some(Provisioned::apply(network, bench, &system, bucket)?),
                 _ => None,
             };
             let outcome = bench.run(network, &format!("{name} {word} run {run}"), system)?;
             report.add(&outcome);
             report.yes(&format!("{}: every event complete", outcome.name), outcome.is_complete());
-            round.push(Cost::of(&outcome));
-        }
-        rounds.push(round);
+            Ok(Cost::of(&outcome))
+        };
+        let unshaped = cost_of(None)?;
+        let shaped = mechanisms.iter().map(|mechanism| cost_of(Some(*mechanism))).collect::<Result<_>>()?;
+        rounds.push(Round { unshaped, shaped });
     }
-    Ok(means
+    Ok(mechanisms
         .iter()
         .enumerate()
-        .map(|(place, means)| compared(&system, *means, place, &rounds, report))
+        .map(|(position, mechanism)| compared(&system, *mechanism, position, &rounds, report))
         .collect())
 }
 
-/// Notes the processor time by one means, and returns its entry in the table of the report. The
-/// first run of each round is without rates, and that of the means at `place` follows.
-fn compared(system: &str, means: Means, place: usize, rounds: &[Vec<Cost>], report: &mut Report) -> Value {
-    let of = |run: usize, part: fn(&Cost) -> f64| median(rounds.iter().map(|round| part(&round[run])));
-    let ratios = |part: fn(&Cost) -> f64| -> Vec<f64> {
-        rounds.iter().map(|round| part(&round[place + 1]) / part(&round[0])).collect()
+/// The costs of runs that followed each other: without rates, and then with the rates enforced by
+/// each mechanism in turn.
+struct Round {
+    unshaped: Cost,
+    shaped: Vec<Cost>,
+}
+
+/// Notes what the mechanism at this position of each round costs beside the run without rates in
+/// the same round, and returns the mechanism's entry in the table of the report.
+fn compared(
+    system: &str,
+    mechanism: Mechanism,
+    position: usize,
+    rounds: &[Round],
+    report: &mut Report,
+) -> Value {
+    let shaped = |of: fn(&Cost) -> f64| median(rounds.iter().map(|round| of(&round.shaped[position])));
+    let unshaped = |of: fn(&Cost) -> f64| median(rounds.iter().map(|round| of(&round.unshaped)));
+    let ratios = |of: fn(&Cost) -> f64| -> Vec<f64> {
+        rounds.iter().map(|round| of(&round.shaped[position]) / of(&round.unshaped)).collect()
     };
     let (processes, machine) = (ratios(|cost| cost.processes), ratios(|cost| cost.machine));
     report.note(format!(
         "{system} cpu {}: {:.0} µs of the processes per event, {:.0} unshaped ({:+.1} %); {:.0} µs of the whole machine, {:.0} unshaped ({:+.1} %); medians of {} rounds",
-        means.name(),
-        of(place + 1, |cost| cost.processes),
-        of(0, |cost| cost.processes),
+        mechanism.name(),
+        shaped(|cost| cost.processes),
+        unshaped(|cost| cost.processes),
         (median(processes.iter().copied()) - 1.0) * 100.0,
-        of(place + 1, |cost| cost.machine),
-        of(0, |cost| cost.machine),
+        shaped(|cost| cost.machine),
+        unshaped(|cost| cost.machine),
         (median(machine.iter().copied()) - 1.0) * 100.0,
         rounds.len(),
     ));
     json!({
         "system": system,
-        "means": means.name(),
-        "processes_us_per_event": of(place + 1, |cost| cost.processes),
-        "processes_us_per_event_unshaped": of(0, |cost| cost.processes),
+        "means": mechanism.name(),
+        "processes_us_per_event": shaped(|cost| cost.processes),
+        "processes_us_per_event_unshaped": unshaped(|cost| cost.processes),
         "processes_ratio": processes,
-        "machine_us_per_event": of(place + 1, |cost| cost.machine),
-        "machine_us_per_event_unshaped": of(0, |cost| cost.machine),
+        "machine_us_per_event": shaped(|cost| cost.machine),
+        "machine_us_per_event_unshaped": unshaped(|cost| cost.machine),
         "machine_ratio": machine,
     })
 }

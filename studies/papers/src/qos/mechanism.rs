@@ -1,17 +1,17 @@
-//! [`Means`]: the mechanisms that enforce the rates of lanes.
+//! [`Mechanism`]: the mechanisms that enforce the rates of lanes.
 
 use super::super::provisioned::Bucket;
 
 /// The mechanism that enforces the rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Means {
+pub(super) enum Mechanism {
     /// evb's own timers.
     Software,
     /// Token buckets in the kernel of each source's host.
     Kernel(Bucket),
 }
 
-impl Means {
+impl Mechanism {
     /// Returns evb's timers, and then these buckets of the kernel.
     pub(super) fn with(buckets: &[Bucket]) -> Vec<Self> {
         let kernel = buckets.iter().map(|bucket| Self::Kernel(*bucket));
