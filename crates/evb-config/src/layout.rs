@@ -34,7 +34,7 @@ pub struct Layout {
     pub ports: Vec<Link<BuilderId, BuilderIndex>>,
 }
 
-/// The link of one or several sources or builders.
+/// The link that one or several sources or builders share.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link<Id, Index> {
     /// Name of the link.
@@ -43,13 +43,13 @@ pub struct Link<Id, Index> {
     pub ids: Vec<Id>,
     /// Positions of the sources or builders in the topology.
     pub indexes: Vec<Index>,
-    /// Rate of the link.
+    /// Rate of the link, the lowest that one of its entries states; `None` if it is unknown.
     pub rate: Option<Rate>,
     /// The link as a node of the topology.
     pub node: NodeIndex,
 }
 
-/// The kind of a node.
+/// The part of a configuration that a node of [`Layout::topology`] stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeKind {
     /// The trunk at this position of [`NetworkConfig::trunks`].
@@ -61,7 +61,7 @@ pub enum NodeKind {
 }
 
 impl Layout {
-    /// Returns the kind of a node.
+    /// Returns the trunk, uplink or port that a node stands for.
     pub fn kind(&self, node: NodeIndex) -> NodeKind {
         let (index, trunks) = (node.get(), self.trunks.len());
         match self.trunks.get(index) {
@@ -99,7 +99,8 @@ impl Layout {
         Self::with_mistakes(network, sources, builders).0
     }
 
-    /// Lays out sources and builders in a tree, and refuses trunks whose members are wrong.
+    /// Lays out sources and builders in a tree. Notes an error for each trunk whose members are
+    /// wrong, and for each link of sources or builders that is given two rates.
     pub(super) fn checked(
         notes: &Notes,
         network: &NetworkConfig,
@@ -110,14 +111,15 @@ impl Layout {
         for Mistake { trunk, reason, remedy } in mistakes {
             network.trunks[trunk].refuse(notes, "members", reason, remedy);
         }
-        let rate = |source: &SourceEntry| (source.link_name(), source.id.number(), source.link_rate);
-        refuse_two_rates(notes, "source", sources.iter().map(rate));
-        let rate =
+        let uplink = |source: &SourceEntry| (source.link_name(), source.id.number(), source.link_rate);
+        refuse_links_with_two_rates(notes, "source", sources.iter().map(uplink));
+        let port =
             |builder: &BuilderEntry| (builder.port_name().to_owned(), builder.id.number(), builder.link_rate);
-        refuse_two_rates(notes, "builder", builders.iter().map(rate));
+        refuse_links_with_two_rates(notes, "builder", builders.iter().map(port));
         layout
     }
 
+    /// Lays out sources and builders in a tree, and returns the mistakes in the members of trunks.
     fn with_mistakes(
         network: &NetworkConfig,
         sources: &[SourceEntry],
@@ -147,7 +149,7 @@ impl Layout {
         (layout, members.mistakes)
     }
 
-    /// Adds the uplinks; returns the position of each source's uplink.
+    /// Adds the uplinks; returns for each source the position of its uplink in [`Self::uplinks`].
     fn add_uplinks(
         &mut self,
         network: &NetworkConfig,
@@ -178,6 +180,7 @@ impl Layout {
         links
     }
 
+    /// Adds the ports, and the builders behind them.
     fn add_ports(
         &mut self,
         network: &NetworkConfig,
@@ -209,20 +212,22 @@ impl Layout {
     }
 }
 
-/// Refuses two rates of one link.
-fn refuse_two_rates(
+/// Refuses each rate of a link that differs from the rate that an earlier entry gives the same
+/// link. `entries` has the link's name, the id, and the rate of each source or builder of the
+/// `section`.
+fn refuse_links_with_two_rates(
     notes: &Notes,
     section: &str,
     entries: impl Iterator<Item = (String, u16, Option<Rate>)>,
 ) {
-    let mut known: BTreeMap<String, Rate> = BTreeMap::new();
+    let mut first_rates: BTreeMap<String, Rate> = BTreeMap::new();
     for (link, id, rate) in entries {
         let Some(rate) = rate else { continue };
-        let other = *known.entry(link.clone()).or_insert(rate);
-        if other != rate {
+        let first = *first_rates.entry(link.clone()).or_insert(rate);
+        if first != rate {
             let key = format!("{section}.link_rate");
             let span = notes.keys.borrow().get(&problem::place_of(&key, id)).cloned();
-            let reason = format!("the link `{link}` has two rates: {other} and {rate}");
+            let reason = format!("the link `{link}` has two rates: {first} and {rate}");
             notes.error(&key, span.unwrap_or(0..0), reason, "give both the same, or separate links");
         }
     }

@@ -1,5 +1,5 @@
-//! [`Trigger`]: computes the times of a run's own triggers. The times are kept in fixed point, so
-//! that no rate drifts.
+//! [`Trigger`]: computes the times of a run's own triggers. The times are kept in fixed point (as
+//! integers with fractional bits), so that no rate drifts.
 
 pub mod announcement;
 pub mod numbers;
@@ -55,16 +55,22 @@ const FRACTION_BITS: u32 = 48;
 pub struct Trigger {
     intervals: Intervals,
     start: Instant,
-    /// Time from the start to the next trigger.
+    /// Time from the start to the next trigger; zero and without meaning for [`Intervals::None`].
     next: FixedNanos,
     rng: Rng,
 }
 
+/// The intervals between triggers.
 #[derive(Clone, Debug)]
 enum Intervals {
+    /// The kind of trigger has no times of its own.
     None,
-    Periodic { period: FixedNanos },
-    Exponential { mean_nanos: f64 },
+    Periodic {
+        period: FixedNanos,
+    },
+    Exponential {
+        mean_nanos: f64,
+    },
 }
 
 impl Trigger {
@@ -73,7 +79,9 @@ impl Trigger {
     pub fn new(kind: TriggerKind, seed: u64, start: Instant) -> Self {
         let intervals = match kind {
             TriggerKind::AsFastAsPossible | TriggerKind::External => Intervals::None,
-            TriggerKind::Periodic { rate } => Intervals::Periodic { period: fixed(rate.period_nanos()) },
+            TriggerKind::Periodic { rate } => {
+                Intervals::Periodic { period: to_fixed_nanos(rate.period_nanos()) }
+            }
             TriggerKind::Poisson { rate } => Intervals::Exponential { mean_nanos: rate.period_nanos() },
         };
         let mut trigger = Self { intervals, start, next: 0, rng: Rng::new(seed) };
@@ -100,18 +108,19 @@ impl Trigger {
         Some(due)
     }
 
+    /// Moves `next` on by one interval.
     fn advance(&mut self) {
-        let step = match &mut self.intervals {
-            Intervals::None => 0,
+        let interval = match &self.intervals {
+            Intervals::None => return,
             Intervals::Periodic { period } => *period,
-            Intervals::Exponential { mean_nanos } => fixed(*mean_nanos * self.rng.exponential()),
+            Intervals::Exponential { mean_nanos } => to_fixed_nanos(*mean_nanos * self.rng.exponential()),
         };
-        self.next = self.next.saturating_add(step);
+        self.next = self.next.saturating_add(interval);
     }
 }
 
 /// Converts nanoseconds to fixed point. Negative values and not-a-number become zero; infinity
 /// becomes the largest time.
-fn fixed(nanos: f64) -> FixedNanos {
+fn to_fixed_nanos(nanos: f64) -> FixedNanos {
     (nanos * (1u64 << FRACTION_BITS) as f64) as FixedNanos
 }

@@ -21,7 +21,8 @@ struct Args {
     /// Numbers of sources, and of builders.
     #[arg(long, value_delimiter = ',', default_values_t = [32, 500])]
     sizes: Vec<u16>,
-    /// Time for which the events keep all ports busy, in milliseconds.
+    /// Time for which the events keep all ports busy, in milliseconds; the run has at least as many
+    /// events as builders.
     #[arg(long, default_value_t = 10.0)]
     span_ms: f64,
     /// Rate of all links.
@@ -38,6 +39,8 @@ struct Args {
     udp: bool,
 }
 
+/// Returns the scenario of a system with `size` sources and as many builders. Its events keep all
+/// ports busy for the given span, but each builder gets at least one event.
 fn scenario(args: &Args, size: u16) -> Scenario {
     let network = NetworkModel {
         link_rate: args.link_rate,
@@ -48,13 +51,14 @@ fn scenario(args: &Args, size: u16) -> Scenario {
     let transport = if args.udp { Transport::Udp } else { Transport::Tcp };
     let mut scenario = Scenario { sources: size, builders: size, network, transport, ..Scenario::default() };
     scenario.readout.size = FragmentSize::Fixed(args.fragment);
-    let event = args.fragment.count() * u64::from(size);
+    let event_bytes = args.fragment.count() * u64::from(size);
     let lanes = u64::from(size);
     scenario.shaping = Shaping::credit_for(args.port_buffer, Some(args.link_rate), lanes, &scenario.cost());
-    // A builder has twice as many events as fit into its port's buffer, and at least four.
-    scenario.slots = (2 * args.port_buffer.count()).div_ceil(event).clamp(4, 256) as u32;
-    let carried = scenario.capacity().bytes_per_second() * args.span_ms / 1e3;
-    scenario.events = ((carried / event as f64) as u64).max(u64::from(size));
+    // A builder has slots for twice as many events as fit into its port's buffer, but at least 4
+    // and at most 256.
+    scenario.slots = (2 * args.port_buffer.count()).div_ceil(event_bytes).clamp(4, 256) as u32;
+    let bytes_in_span = scenario.capacity().bytes_per_second() * args.span_ms / 1e3;
+    scenario.events = ((bytes_in_span / event_bytes as f64) as u64).max(u64::from(size));
     scenario
 }
 

@@ -309,7 +309,7 @@ fn source_config(
         on_demand: true,
         decided: evb_core::id::EventId::new(told.decided),
         deadline: scenario.deadline,
-        queue_delay: scenario.queue(),
+        queue_delay: scenario.queue_delay(),
         report_period: Duration::from_nanos(told.report_ns),
     }
 }
@@ -332,7 +332,7 @@ fn builder_config(
         lease: Duration::from_nanos(told.lease_ns),
         sources: plan.sources.clone(),
         max_fragment: (0..plan.sources.len()).map(|source| scenario.size(source).largest()).collect(),
-        queue_delay: scenario.queue(),
+        queue_delay: scenario.queue_delay(),
         report_period: Duration::from_nanos(told.report_ns),
     }
 }

@@ -153,8 +153,9 @@ impl Scenario {
         self.shapings.get(builder.get()).unwrap_or(&self.shaping)
     }
 
-    /// Returns a periodic trigger that loads the builders' links to the fraction `load` of
-    /// [`Self::capacity`], for fragments of a fixed size.
+    /// Returns a periodic trigger whose events, if all fragments have their largest size, use the
+    /// fraction `load` of [`Self::capacity`]. `None` if no rate above zero results, as with a load
+    /// of 0 or with fragments without bytes.
     pub fn periodic_at_load(&self, load: f64) -> Option<TriggerKind> {
         let sizes = (0..usize::from(self.sources)).map(|source| self.size(source).largest().count());
         let event: u64 = sizes.sum();
@@ -179,7 +180,7 @@ impl Scenario {
 
     /// Returns the longest time that data may wait in full queues on the way to a builder. With
     /// trunks, the time is that of a path through all of them.
-    pub fn queue(&self) -> Duration {
+    pub fn queue_delay(&self) -> Duration {
         let NetworkModel { port_buffer, .. } = self.network;
         let ports = (1..=self.builders).map(|id| self.network.port_rate(Peer::Builder(BuilderId::new(id))));
         let slowest = ports.min().unwrap_or(self.network.link_rate);

@@ -36,8 +36,9 @@ pub(super) struct Assigner {
     /// builder has a free slot, and sources are told of the new builder only when it has opened
     /// that slot.
     unassigned: BTreeSet<u64>,
-    /// Number of the last confirmation that was requested from a builder.
-    answer: u32,
+    /// Number of the last confirmation that was requested from a builder; 0 if none was. In
+    /// messages, the number of a confirmation is called `answer`.
+    last_confirmation: u32,
 }
 
 impl Assigner {
@@ -46,7 +47,7 @@ impl Assigner {
             slots: Slots::new(plan.builders.len(), plan.policy, plan.run_length, plan.slots_at_a_time()),
             outstanding: Outstanding::new(),
             unassigned: BTreeSet::new(),
-            answer: 0,
+            last_confirmation: 0,
         }
     }
 
@@ -121,7 +122,7 @@ impl Assigner {
             event,
             triggered_ns,
             version,
-            answer: 0,
+            confirmation: 0,
             builder: Some(builder),
         });
     }
@@ -145,16 +146,16 @@ impl Assigner {
     /// Makes all events of a builder unassigned; returns their number.
     pub(super) fn unassign(&mut self, builder: BuilderIndex) -> u64 {
         let events = self.outstanding.of(Some(builder));
-        for place in &events {
-            self.outstanding.hand_over(place.event, None, 0);
-            self.unassigned.insert(place.event);
+        for entry in &events {
+            self.outstanding.hand_over(entry.event, None, 0);
+            self.unassigned.insert(entry.event);
         }
         events.len() as u64
     }
 
-    /// Gives unassigned events to builders that have free slots. Returns for each builder its new
-    /// events, and the number by which it confirms that it has opened slots for them
-    /// (docs/reference/protocol.md RUN-22).
+    /// Gives unassigned events to builders that have free slots. Returns each of these builders
+    /// with the number of the confirmation by which it will state that it has opened the slots, and
+    /// its new events (docs/reference/protocol.md RUN-22).
     pub(super) fn reassign(&mut self, now: Instant) -> Vec<(BuilderIndex, u32, Vec<u64>)> {
         let mut placed: BTreeMap<BuilderIndex, Vec<u64>> = BTreeMap::new();
         while let Some(event) = self.unassigned.first().copied() {
@@ -164,30 +165,32 @@ impl Assigner {
         }
         let mut reassigned = Vec::with_capacity(placed.len());
         for (builder, events) in placed {
-            self.answer += 1;
+            self.last_confirmation += 1;
             for event in &events {
-                self.outstanding.hand_over(*event, Some(builder), self.answer);
+                self.outstanding.hand_over(*event, Some(builder), self.last_confirmation);
             }
-            reassigned.push((builder, self.answer, events));
+            reassigned.push((builder, self.last_confirmation, events));
         }
         reassigned
     }
 
-    /// Notes that a builder has confirmed, by the number `answer`, that it opened slots. Returns
-    /// true if any of the builder's events waited for that confirmation.
-    pub(super) fn accept(&mut self, builder: BuilderIndex, answer: u32) -> bool {
-        self.outstanding.accept(builder, answer)
+    /// Notes that a builder has opened its slots for all events up to the confirmation with this
+    /// number. Returns true if any of the builder's events waited for that.
+    pub(super) fn accept(&mut self, builder: BuilderIndex, confirmation: u32) -> bool {
+        self.outstanding.accept(builder, confirmation)
     }
 
-    /// Marks all outstanding events of builders as not confirmed, and requests new confirmations.
-    /// It is unknown which messages of the previous supervisor arrived, so sources are told of the
-    /// builders only after the builders have confirmed.
-    pub(super) fn ask_for_answers(&mut self) {
-        self.answer = 1;
+    /// Marks all outstanding events of builders as not confirmed, for a supervisor that has
+    /// restored them from a journal. It is unknown which messages of the previous supervisor
+    /// arrived, so sources are told of the builders only after the builders have confirmed their
+    /// slots.
+    pub(super) fn require_confirmations(&mut self) {
+        // This supervisor has requested no confirmation yet; one per builder covers all its events.
+        self.last_confirmation = 1;
         let held: Vec<OutstandingEvent> =
-            self.outstanding.iter().filter(|place| place.builder.is_some()).copied().collect();
-        for place in held {
-            self.outstanding.hand_over(place.event, place.builder, self.answer);
+            self.outstanding.iter().filter(|entry| entry.builder.is_some()).copied().collect();
+        for entry in held {
+            self.outstanding.hand_over(entry.event, entry.builder, self.last_confirmation);
         }
     }
 
@@ -202,24 +205,24 @@ impl Assigner {
 
     /// Removes all events of a builder, and returns them in ascending order.
     pub(super) fn take_events(&mut self, builder: BuilderIndex) -> Vec<u64> {
-        let places = self.outstanding.of(Some(builder));
+        let entries = self.outstanding.of(Some(builder));
         self.outstanding.take_all(builder);
-        places.into_iter().map(|place| place.event).collect()
+        entries.into_iter().map(|entry| entry.event).collect()
     }
 
     /// Returns the roster versions under which the outstanding events were assigned.
     pub(super) fn versions(&self) -> BTreeSet<u32> {
-        self.outstanding.iter().map(|place| place.version).collect()
+        self.outstanding.iter().map(|entry| entry.version).collect()
     }
 
-    /// Sends a builder again those of its outstanding events whose confirmation has the number
-    /// `from` or a higher one; 0 stands for all its events.
+    /// Sends a builder again those of its outstanding events that wait for the confirmation `from`
+    /// or a later one; 0 stands for all its events.
     pub(super) fn send_again(&self, builder: BuilderIndex, from: u32, roster: &Roster, outbox: &mut Outbox) {
         let mut batches: BTreeMap<(u32, u32), (Assignments, (EventId, u64))> = BTreeMap::new();
-        for place in self.outstanding.of(Some(builder)) {
-            let OutstandingEvent { event, triggered_ns, version, answer, .. } = place;
-            if answer >= from {
-                let (message, last) = batches.entry((answer, version)).or_default();
+        for entry in self.outstanding.of(Some(builder)) {
+            let OutstandingEvent { event, triggered_ns, version, confirmation, .. } = entry;
+            if confirmation >= from {
+                let (message, last) = batches.entry((confirmation, version)).or_default();
                 message.add(last, EventId::new(event), triggered_ns);
             }
         }
@@ -227,13 +230,14 @@ impl Assigner {
         // number requests it.
         let keys: Vec<_> = batches.keys().copied().collect();
         let id = roster.builder(builder).id;
-        for (((answer, version), (mut message, _)), next) in
+        for (((confirmation, version), (mut message, _)), next) in
             batches.into_iter().zip(keys.iter().skip(1).map(Some).chain([None]))
         {
             message.expected = roster.numbers(&roster.expected_by(version));
             message.epoch = outbox.epoch().number();
             message.utc_zero_ns = outbox.utc_zero_ns();
-            message.answer = if next.is_some_and(|(next, _)| *next == answer) { 0 } else { answer };
+            message.answer =
+                if next.is_some_and(|(next, _)| *next == confirmation) { 0 } else { confirmation };
             outbox.send(Recipients::Builder(id), Message::Assignments(message));
         }
     }
@@ -241,15 +245,15 @@ impl Assigner {
     /// Tells sources which builders have the outstanding events. All other events decided so far
     /// are closed for the sources (docs/reference/protocol.md RUN-21).
     pub(super) fn send_holdings(&self, to: &SourceSet, roster: &Roster, outbox: &mut Outbox) {
-        let mut places: Vec<OutstandingEvent> = self.outstanding.iter().copied().collect();
-        places.sort_unstable_by_key(|place| place.event);
+        let mut entries: Vec<OutstandingEvent> = self.outstanding.iter().copied().collect();
+        entries.sort_unstable_by_key(|entry| entry.event);
         let decided = outbox.decided();
         // Sources that the same roster versions expect get the same message.
         let versions: Vec<(u32, &SourceSet)> = roster
             .expected()
             .iter()
             .map(|(version, sources)| (*version, sources))
-            .filter(|(version, _)| places.iter().any(|place| place.version == *version))
+            .filter(|(version, _)| entries.iter().any(|entry| entry.version == *version))
             .collect();
         let mut groups: BTreeMap<Vec<bool>, SourceSet> = BTreeMap::new();
         for index in to.iter() {
@@ -262,28 +266,28 @@ impl Assigner {
                 .zip(expects)
                 .filter_map(|((version, _), expects)| expects.then_some(*version))
                 .collect();
-            let own: Vec<OutstandingEvent> =
-                places.iter().filter(|place| versions.contains(&place.version)).copied().collect();
-            outbox.send(Recipients::Sources(group), holdings(&own, decided, roster));
+            let of_group: Vec<OutstandingEvent> =
+                entries.iter().filter(|entry| versions.contains(&entry.version)).copied().collect();
+            outbox.send(Recipients::Sources(group), holdings(&of_group, decided, roster));
         }
     }
 
     /// Returns all outstanding events for the journal.
     pub(super) fn held(&self) -> Vec<Held> {
         let mut groups: BTreeMap<(u32, u32), Vec<OutstandingEvent>> = BTreeMap::new();
-        for place in self.outstanding.iter() {
-            let builder = place.builder.map_or(0, |builder| builder.get() as u32 + 1);
-            groups.entry((builder, place.version)).or_default().push(*place);
+        for entry in self.outstanding.iter() {
+            let builder = entry.builder.map_or(0, |builder| builder.get() as u32 + 1);
+            groups.entry((builder, entry.version)).or_default().push(*entry);
         }
         // Put the unassigned events last.
         let first = groups.keys().take_while(|(builder, _)| *builder == 0).count();
-        let group = |((builder, version), mut places): ((u32, u32), Vec<OutstandingEvent>)| {
-            places.sort_unstable_by_key(|place| place.event);
+        let group = |((builder, version), mut entries): ((u32, u32), Vec<OutstandingEvent>)| {
+            entries.sort_unstable_by_key(|entry| entry.event);
             Held {
                 builder,
                 version,
-                events: differences(places.iter().map(|place| place.event)),
-                triggered_ns: differences(places.iter().map(|place| place.triggered_ns)),
+                events: differences(entries.iter().map(|entry| entry.event)),
+                triggered_ns: differences(entries.iter().map(|entry| entry.triggered_ns)),
             }
         };
         let mut held: Vec<Held> = groups.into_iter().map(group).collect();
@@ -312,8 +316,9 @@ impl Assigner {
             return nonsense("outstanding events and trigger times differ in number");
         }
         for (event, triggered_ns) in sums(&held.events).zip(sums(&held.triggered_ns)) {
-            let place = OutstandingEvent { event, triggered_ns, version: held.version, answer: 0, builder };
-            self.recall(place, triggered, roster)?;
+            let entry =
+                OutstandingEvent { event, triggered_ns, version: held.version, confirmation: 0, builder };
+            self.recall(entry, triggered, roster)?;
         }
         Ok(())
     }
@@ -321,22 +326,22 @@ impl Assigner {
     /// Restores an outstanding event from the journal; it must not be outstanding already.
     pub(super) fn recall(
         &mut self,
-        place: OutstandingEvent,
+        entry: OutstandingEvent,
         triggered: u64,
         roster: &Roster,
     ) -> Result<(), Nonsense> {
-        if place.event == 0 || place.event > triggered {
+        if entry.event == 0 || entry.event > triggered {
             return nonsense("an event is assigned that was not triggered");
         }
-        if self.outstanding.get(place.event).is_some() {
+        if self.outstanding.get(entry.event).is_some() {
             return nonsense("an event is assigned twice");
         }
-        if !roster.expected().contains_key(&place.version) {
+        if !roster.expected().contains_key(&entry.version) {
             return nonsense("an event is assigned under an unknown roster version");
         }
-        self.outstanding.insert(place);
-        if place.builder.is_none() {
-            self.unassigned.insert(place.event);
+        self.outstanding.insert(entry);
+        if entry.builder.is_none() {
+            self.unassigned.insert(entry.event);
         }
         Ok(())
     }
@@ -352,12 +357,12 @@ impl Assigner {
 
     /// Removes a lost event, as recorded in the journal; returns the builder that had the event.
     pub(super) fn recall_loss(&mut self, event: u64) -> Result<Option<BuilderIndex>, Nonsense> {
-        let Some(place) = self.outstanding.get(event) else {
+        let Some(entry) = self.outstanding.get(event) else {
             return nonsense("an event is lost that is not outstanding");
         };
-        self.outstanding.take(event, place.builder);
+        self.outstanding.take(event, entry.builder);
         self.unassigned.remove(&event);
-        Ok(place.builder)
+        Ok(entry.builder)
     }
 
     /// Converts all trigger times to a clock that is `nanos` ahead of the present one.
@@ -370,7 +375,7 @@ impl Assigner {
         let mut held = vec![0; roster.builders().len()];
         self.outstanding
             .iter()
-            .filter_map(|place| place.builder)
+            .filter_map(|entry| entry.builder)
             .for_each(|builder| held[builder.get()] += 1);
         held
     }
@@ -383,11 +388,11 @@ impl Assigner {
         self.slots.invariants();
         self.outstanding.invariants();
         let mut unassigned = 0;
-        for place in self.outstanding.iter() {
-            assert!(roster.expected().contains_key(&place.version), "{place:?}");
-            match place.builder {
-                Some(builder) => assert!(roster.builders().get(builder).is_some(), "{place:?}"),
-                None => unassigned += usize::from(self.unassigned.contains(&place.event)),
+        for entry in self.outstanding.iter() {
+            assert!(roster.expected().contains_key(&entry.version), "{entry:?}");
+            match entry.builder {
+                Some(builder) => assert!(roster.builders().get(builder).is_some(), "{entry:?}"),
+                None => unassigned += usize::from(self.unassigned.contains(&entry.event)),
             }
         }
         assert_eq!(unassigned, self.unassigned.len(), "unassigned events are outstanding");
@@ -396,14 +401,14 @@ impl Assigner {
 
 /// Returns the message that names the builders of these events. An event whose builder has not
 /// confirmed its slot yet is named as unassigned.
-fn holdings(places: &[OutstandingEvent], decided: u64, roster: &Roster) -> Message {
+fn holdings(entries: &[OutstandingEvent], decided: u64, roster: &Roster) -> Message {
     let mut held: BTreeMap<Option<BuilderId>, (Holding, u64)> = BTreeMap::new();
-    for place in places {
-        let builder = place.builder.filter(|_| place.answer == 0);
+    for entry in entries {
+        let builder = entry.builder.filter(|_| entry.confirmation == 0);
         let builder = builder.map(|builder| roster.builder(builder).id);
         let (holding, last) = held.entry(builder).or_insert_with(|| (Holding::of(builder), 0));
-        holding.events.push(place.event - *last);
-        *last = place.event;
+        holding.events.push(entry.event - *last);
+        *last = entry.event;
     }
     let held = held.into_values().map(|(holding, _)| holding).collect();
     Message::Holdings(Holdings { decided, held })

@@ -278,7 +278,7 @@ impl Dispatch<'_> {
         if !self.assigner.can_reassign() || !self.phase.is_settling() {
             return false;
         }
-        for (index, answer, events) in self.assigner.reassign(now) {
+        for (index, confirmation, events) in self.assigner.reassign(now) {
             self.books.take_over(index, events.len() as u64);
             let id = self.roster.builder(index).id;
             let (builder, named) = (id.number().into(), self.plan.named(Peer::Builder(id)));
@@ -286,7 +286,7 @@ impl Dispatch<'_> {
             tracing::info!(builder, "{named} takes over {taken} of builders that are gone");
             let what = Reassigned { builder, events: differences(events.into_iter()) };
             self.outbox.journal(What::Reassigned(what), now);
-            self.assigner.send_again(index, answer, self.roster, self.outbox);
+            self.assigner.send_again(index, confirmation, self.roster, self.outbox);
         }
         true
     }

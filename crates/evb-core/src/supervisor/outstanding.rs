@@ -23,8 +23,8 @@ pub(super) struct OutstandingEvent {
     /// Roster version that determines which sources the event expects.
     pub(super) version: u32,
     /// Number of the confirmation that the builder must send before sources are told that it has
-    /// the event; 0 if it has confirmed.
-    pub(super) answer: u32,
+    /// the event; 0 if none is awaited.
+    pub(super) confirmation: u32,
     /// The event's builder. The builder is `None` while the event is unassigned, because the
     /// previous builder is gone and no other builder has a slot yet.
     pub(super) builder: Option<BuilderIndex>,
@@ -50,11 +50,12 @@ impl Outstanding {
         debug_assert!(earlier.is_none(), "event {} is in the table already", new.event);
     }
 
-    /// Removes an event if it is assigned to that builder; returns false otherwise.
+    /// Removes an event if it has that builder (`None`: if it is unassigned); returns false
+    /// otherwise.
     pub(super) fn take(&mut self, event: u64, builder: Option<BuilderIndex>) -> bool {
         match self.0.entry(event) {
-            Entry::Occupied(place) if place.get().builder == builder => {
-                place.remove();
+            Entry::Occupied(entry) if entry.get().builder == builder => {
+                entry.remove();
                 true
             }
             _ => false,
@@ -66,26 +67,26 @@ impl Outstanding {
         self.0.get(&event).copied()
     }
 
-    /// Assigns an event in the table to another builder, which has to confirm it by the number
-    /// `answer`. Returns the new entry.
+    /// Changes the builder of an event, and the number of the confirmation that the builder must
+    /// send (0: none). Returns the new entry; `None` if the event is not in the table.
     pub(super) fn hand_over(
         &mut self,
         event: u64,
         builder: Option<BuilderIndex>,
-        answer: u32,
+        confirmation: u32,
     ) -> Option<OutstandingEvent> {
-        let place = self.0.get_mut(&event)?;
-        (place.builder, place.answer) = (builder, answer);
-        Some(*place)
+        let entry = self.0.get_mut(&event)?;
+        (entry.builder, entry.confirmation) = (builder, confirmation);
+        Some(*entry)
     }
 
-    /// Notes that the builder has confirmed its slots by the number `answer`. Returns true if any
-    /// of its events waited for that confirmation.
-    pub(super) fn accept(&mut self, builder: BuilderIndex, answer: u32) -> bool {
+    /// Notes that a builder has opened its slots for all events up to the confirmation with this
+    /// number. Returns true if any of its events waited for that.
+    pub(super) fn accept(&mut self, builder: BuilderIndex, confirmation: u32) -> bool {
         let mut any = false;
-        for place in self.0.values_mut().filter(|place| place.builder == Some(builder)) {
-            if (1..=answer).contains(&place.answer) {
-                place.answer = 0;
+        for entry in self.0.values_mut().filter(|entry| entry.builder == Some(builder)) {
+            if (1..=confirmation).contains(&entry.confirmation) {
+                entry.confirmation = 0;
                 any = true;
             }
         }
@@ -99,22 +100,22 @@ impl Outstanding {
 
     /// Converts all trigger times to a clock that is `nanos` ahead of the present one.
     pub(super) fn shift_times(&mut self, nanos: i64) {
-        for place in self.0.values_mut() {
-            place.triggered_ns = place.triggered_ns.wrapping_add_signed(nanos);
+        for entry in self.0.values_mut() {
+            entry.triggered_ns = entry.triggered_ns.wrapping_add_signed(nanos);
         }
     }
 
     /// Returns the events of a builder, or the unassigned events for `None`, in ascending order.
     pub(super) fn of(&self, builder: Option<BuilderIndex>) -> Vec<OutstandingEvent> {
-        let mut places: Vec<OutstandingEvent> =
-            self.iter().filter(|place| place.builder == builder).copied().collect();
-        places.sort_unstable_by_key(|place| place.event);
-        places
+        let mut entries: Vec<OutstandingEvent> =
+            self.iter().filter(|entry| entry.builder == builder).copied().collect();
+        entries.sort_unstable_by_key(|entry| entry.event);
+        entries
     }
 
     /// Removes all events of a builder.
     pub(super) fn take_all(&mut self, builder: BuilderIndex) {
-        self.0.retain(|_, place| place.builder != Some(builder));
+        self.0.retain(|_, entry| entry.builder != Some(builder));
     }
 
     /// Checks the invariants, for tests, the simulator and fuzz targets.
@@ -122,8 +123,8 @@ impl Outstanding {
     /// # Panics
     /// Panics if an invariant does not hold, which is a defect of evb.
     pub(super) fn invariants(&self) {
-        for (event, place) in &self.0 {
-            assert_eq!(*event, place.event, "an entry stands under its event: {place:?}");
+        for (event, entry) in &self.0 {
+            assert_eq!(*event, entry.event, "an entry stands under its event: {entry:?}");
         }
     }
 }

@@ -142,6 +142,9 @@ impl Trace {
         })
     }
 
+    /// Returns the passages of all datagrams of the burst, without the datagrams ahead of it. A
+    /// datagram enters the port at its sending time plus its sender's least delay, and leaves it
+    /// when it arrives. A sender without a known delay is left out.
     fn passages(&self) -> Vec<Passage> {
         let mut passages = Vec::new();
         for (sender, train) in self.trains.iter().enumerate() {
@@ -152,24 +155,37 @@ impl Trace {
         passages
     }
 
-    /// Returns the bytes that wait in the senders' own links at the time `at`, if the links send at
-    /// the rates `links`.
+    /// Returns the bytes that wait at the time `at`, by the listener's clock, in the senders'
+    /// hosts, if their links send at the rates `links` in bytes per second. Each link is computed
+    /// as a fluid queue: a datagram adds a whole frame when it is sent, and the link drains the
+    /// queue steadily.
     fn own_queue(&self, at: i64, links: &[f64]) -> f64 {
-        let mut sum = 0.0;
+        let frame = self.frame as f64;
+        let mut waiting = 0.0;
         for (sender, train) in self.trains.iter().enumerate() {
             let (Some(delay), Some(link)) = (self.least_delay(sender), links.get(sender)) else { continue };
-            let (mut queue, mut before) = (0.0_f64, i64::MIN);
-            for sent in train.sent.iter().skip(train.ahead).take_while(|sent| **sent + delay <= at) {
-                let drained = sent.saturating_sub(before) as f64 / 1e9 * link;
-                queue = (queue - drained).max(0.0) + self.frame as f64;
-                before = *sent;
+            let burst = train.sent.iter().skip(train.ahead);
+            let mut queue = 0.0_f64;
+            let mut last_sent = None;
+            for sent in burst.take_while(|sent| **sent + delay <= at) {
+                let since_last = last_sent.map_or(0, |last| sent.saturating_sub(last));
+                queue = drained(queue, since_last, *link) + frame;
+                last_sent = Some(*sent);
             }
-            let drained = at.saturating_sub(before.saturating_add(delay)) as f64 / 1e9 * link;
-            // The datagram that the link is sending at this time does not count as waiting.
-            sum += (queue - drained.max(0.0) - self.frame as f64).max(0.0);
+            let since_last = last_sent.map_or(0, |last: i64| at.saturating_sub(last.saturating_add(delay)));
+            // The datagram in transmission does not wait. A whole frame is subtracted for it,
+            // although a part of it may have left the queue already, so the sum is too low by less
+            // than a frame for each sender.
+            waiting += (drained(queue, since_last, *link) - frame).max(0.0);
         }
-        sum
+        waiting
     }
+}
+
+/// Returns what is left of a queue, in bytes, after a link has sent for `nanos` at the rate `link`
+/// in bytes per second.
+fn drained(queue: f64, nanos: i64, link: f64) -> f64 {
+    (queue - nanos as f64 / 1e9 * link).max(0.0)
 }
 
 fn missing(received: Option<&[Option<i64>]>) -> u64 {

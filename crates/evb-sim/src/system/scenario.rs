@@ -189,7 +189,7 @@ impl Scenario {
 
     /// Returns the longest time that data may wait in full queues, computed as `evbd` does from a
     /// configuration.
-    pub(crate) fn queue(&self) -> Duration {
+    pub(crate) fn queue_delay(&self) -> Duration {
         let link = Rate::from_bits_per_second(self.weather.bandwidth * 8);
         let held = Bytes::new(self.port() as u64);
         self.shaping.longest_queue(held, link, (self.builders + self.spares).into())

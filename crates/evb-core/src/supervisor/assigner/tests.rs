@@ -57,7 +57,7 @@ fn a_settled_event_frees_its_slot() {
 }
 
 #[test]
-fn events_of_a_builder_that_is_gone_go_first_and_are_told_when_it_is_answered() {
+fn unassigned_events_take_precedence_and_sources_hear_of_the_new_builder_when_it_confirms() {
     let (mut assigner, roster, mut outbox) = assigner();
     assigner.set_slots(at(0), 0, NOW);
     assert_eq!(assigner.unassign(at(0)), 2);
@@ -73,16 +73,16 @@ fn events_of_a_builder_that_is_gone_go_first_and_are_told_when_it_is_answered() 
 }
 
 #[test]
-fn one_answer_is_for_all_that_a_builder_is_sent_again() {
+fn one_confirmation_covers_all_that_a_builder_is_sent_again() {
     let (mut assigner, roster, mut outbox) = assigner();
-    assigner.ask_for_answers();
+    assigner.require_confirmations();
     assigner.send_again(at(0), 0, &roster, &mut outbox);
     let Some(Output::Send { to, message }) = outbox.pop() else { panic!("nothing is sent") };
     let Some(Message::Assignments(assignments)) = message.message else { panic!("{message:?}") };
     assert_eq!(to, Recipients::Builder(BuilderId::new(1)));
     assert_eq!((assignments.answer, assignments.epoch, assignments.events().unwrap().len()), (1, 9, 2));
     assigner.send_again(at(0), 2, &roster, &mut outbox);
-    assert_eq!(outbox.pop(), None);
+    assert_eq!(outbox.pop(), None, "no event waits for a second confirmation");
 }
 
 #[test]

@@ -54,16 +54,16 @@ fn events_go_from_builder_to_builder_and_are_accepted_there() {
             ..OutstandingEvent::default()
         });
     }
-    for place in table.of(at(1)) {
-        table.hand_over(place.event, None, 0);
+    for entry in table.of(at(1)) {
+        table.hand_over(entry.event, None, 0);
     }
     assert_eq!((table.of(at(1)).len(), table.of(None).len()), (0, 67));
-    for (answer, place) in (1..).zip(table.of(None)) {
-        table.hand_over(place.event, at(2), answer);
+    for (confirmation, entry) in (1..).zip(table.of(None)) {
+        table.hand_over(entry.event, at(2), confirmation);
     }
     let [first, third] = [0, 2].map(BuilderIndex::new);
     assert!(table.accept(third, 60) && !table.accept(third, 60) && !table.accept(first, 67));
-    assert_eq!(table.iter().filter(|place| place.answer != 0).count(), 7);
+    assert_eq!(table.iter().filter(|entry| entry.confirmation != 0).count(), 7);
     assert_eq!(table.hand_over(201, at(0), 0), None);
     assert!(table.take(1, at(2)) && table.len() == 199);
 }

@@ -103,7 +103,7 @@ impl Reading {
         core.outbox.keep_journal();
         core.outbox.journal(What::Resumed(Resumed { boot_id }), now);
         core.outbox.raise_epoch(now);
-        core.assigner.ask_for_answers();
+        core.assigner.require_confirmations();
         core.roster.hear_everybody(now);
         core.pulse.restart(now);
         let (run, decided) = (core.plan.run, core.outbox.decided());
@@ -207,14 +207,14 @@ impl Reading {
                             return nonsense("an assigned event has no trigger time");
                         };
                         let version = decided.roster_version;
-                        let place = OutstandingEvent {
+                        let entry = OutstandingEvent {
                             event,
                             triggered_ns,
                             version,
-                            answer: 0,
+                            confirmation: 0,
                             builder: Some(builder),
                         };
-                        core.assigner.recall(place, core.books.triggered(), &core.roster)?;
+                        core.assigner.recall(entry, core.books.triggered(), &core.roster)?;
                         core.books.recall_assignment(builder)?;
                     }
                 }

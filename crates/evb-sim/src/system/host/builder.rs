@@ -52,9 +52,10 @@ struct Running {
     line: Line,
     lanes: Vec<BuilderLane>,
     stage: Stage,
-    /// Times since which events have been waiting only for what nothing need bring: fragments that
-    /// are not announced, or whose lane is broken.
-    hopeless: BTreeMap<EventId, Instant>,
+    /// For each event that waits only for what nothing need bring (fragments that are not
+    /// announced, or whose lane is broken): the time since when.
+    stuck_since: BTreeMap<EventId, Instant>,
+    /// Time of the next check for stuck events.
     next_look: Instant,
 }
 
@@ -113,14 +114,16 @@ impl BuilderHost {
 }
 
 impl Running {
+    /// Creates the role for the run that `start` describes.
     fn new(id: BuilderId, start: &Start, line: Line, around: &Surroundings<'_>) -> Result<Self, Failure> {
         let scenario = around.scenario;
         let config = BuilderRoleConfig {
             id,
             shaping: scenario.shaping.clone(),
             cost: scenario.cost(),
+            // Each builder begins with another source, so that not all ask the same one first.
             rotation: id.number().into(),
-            queue_delay: scenario.queue(),
+            queue_delay: scenario.queue_delay(),
             memory: None,
             datagrams: scenario.is_udp(),
         };
@@ -128,7 +131,7 @@ impl Running {
         let lanes = plan.sources().iter().map(|_| BuilderLane::default()).collect();
         let role = BuilderRole::new(plan, start, around.now()).map_err(Failure::protocol)?;
         let (stage, next_look) = (Stage::default(), around.now());
-        Ok(Self { role, line, lanes, stage, hopeless: BTreeMap::new(), next_look })
+        Ok(Self { role, line, lanes, stage, stuck_since: BTreeMap::new(), next_look })
     }
 
     fn turn(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Exit>, Failure> {
@@ -161,7 +164,7 @@ impl Running {
             Heard::Message(message) => {
                 if let Some(Message::Roster(roster)) = &message.message {
                     // A roster that changes which sources are expected may restart deadlines.
-                    self.hopeless.clear();
+                    self.stuck_since.clear();
                     around.say(|| {
                         format!("hears roster {}: up {:?}, {:?}", roster.version, roster.up, roster.builders)
                     });
@@ -196,15 +199,15 @@ impl Running {
         }
         if now.since(self.next_look) > scenario::LOOK {
             // The process did not run for some time, and may have missed changes.
-            self.hopeless.clear();
+            self.stuck_since.clear();
         }
         self.next_look = now + scenario::LOOK;
-        let mut hopeless = BTreeMap::new();
+        let mut still_stuck = BTreeMap::new();
         for (event, announced, unannounced) in self.role.core().waiting() {
             if announced.iter().any(|lane| self.lanes[lane].is_open()) {
                 continue;
             }
-            let since = self.hopeless.get(&event).copied().unwrap_or(now);
+            let since = self.stuck_since.get(&event).copied().unwrap_or(now);
             if now.since(since) > around.scenario.deadline + scenario::STUCK {
                 let waits = now.since(since);
                 let lanes = |set: SourceSet| set.iter().collect::<Vec<_>>();
@@ -215,9 +218,9 @@ impl Running {
                 );
                 return Err(Failure::new(Check::Stuck, what));
             }
-            hopeless.insert(event, since);
+            still_stuck.insert(event, since);
         }
-        self.hopeless = hopeless;
+        self.stuck_since = still_stuck;
         Ok(())
     }
 

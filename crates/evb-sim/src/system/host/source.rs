@@ -86,7 +86,7 @@ impl SourceHost {
                         max_fragment: scenario.readout.size.largest(),
                         on_demand: scenario.pushes == Pushes::OnDemand,
                         datagrams: scenario.is_udp(),
-                        queue_delay: scenario.queue(),
+                        queue_delay: scenario.queue_delay(),
                         paces: Paces::none(scenario.cost()),
                     };
                     let role = SourceRole::new(config, &start, now).map_err(Failure::protocol)?;
