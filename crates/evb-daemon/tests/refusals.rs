@@ -170,6 +170,7 @@ fn a_bad_configuration_names_key_line_and_remedy() {
         (Some(0), String::new()),
         "nothing is wrong but what is put in"
     );
+    // A configuration with a mistake, and the position and the words that the message must have.
     let cases = [
         (system(builder, "evnts = 5"), ":3:1", "did you mean `events`?"),
         (system(builder, "seed = \"one\""), ":3:", "seed"),
@@ -215,7 +216,8 @@ fn too_few_descriptors_are_refused_with_their_sum() {
     let text = system(&builders, "").replace("id = 1\ninput", "ids = \"1-8\"\ninput");
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), &text).expect("written");
-    // With more descriptors, each role fits into a process of its own.
+    // `run` starts all roles in one process. `check` also accepts a limit that suffices if each
+    // role has a process of its own.
     for (command, limit, code) in [("check", 64, 2), ("check", 200, 0), ("run", 64, 2), ("run", 200, 2)] {
         // The shell sets both limits.
         let limited = Command::new("sh")
@@ -261,7 +263,7 @@ fn who_does_not_come_is_named() {
 }
 
 /// Every role is a process of its own, as on hosts of their own. What prevents one of them from
-/// taking part is said where the operator looks, at the supervisor.
+/// taking part is stated where the operator looks, at the supervisor.
 #[test]
 fn the_supervisor_says_what_kept_a_peer_away() {
     let plan = Plan {
@@ -272,40 +274,59 @@ fn the_supervisor_says_what_kept_a_peer_away() {
     };
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let taken = listener.local_addr().expect("an address");
-    let generator = "kind = \"generator\", size = \"2 kB\"";
+    let replace_input = |text: &str, input: &str| {
+        let generator = "kind = \"generator\", size = \"2 kB\"";
+        assert!(text.contains(generator), "{text}");
+        text.replace(generator, input)
+    };
+    /// A fault in the configuration of one role.
+    struct Case<'a> {
+        role: &'static str,
+        /// Puts the fault into the text of the configuration.
+        spoil: &'a dyn Fn(&str) -> String,
+        code: i32,
+        reason: &'static str,
+    }
     let cases = [
-        ("builder:1", "127.0.0.1:BUILDER", taken.to_string(), 1, "cannot listen on 127.0.0.1:"),
-        (
-            "builder:1",
-            "\"null\"",
-            "{ kind = \"file\", path = \"evb.toml\" }".to_owned(),
-            2,
-            "cannot write event files to evb.toml",
-        ),
-        (
-            "source:1",
-            generator,
-            "kind = \"replay\", format = \"evb\", path = \"absent\"".to_owned(),
-            2,
-            "cannot read absent",
-        ),
-        (
-            "source:1",
-            generator,
-            format!("kind = \"tcp\", listen = \"{taken}\""),
-            1,
-            "cannot listen for front ends at 127.0.0.1:",
-        ),
+        Case {
+            role: "builder:1",
+            spoil: &|text| {
+                let (before, builder) =
+                    text.split_once("[[builder]]\nid = 1\nlisten = \"").expect("a builder");
+                let (address, _) = builder.split_once('"').expect("an address");
+                assert!(!before.contains(address), "{text}");
+                text.replace(address, &taken.to_string())
+            },
+            code: 1,
+            reason: "cannot listen on 127.0.0.1:",
+        },
+        Case {
+            role: "builder:1",
+            spoil: &|text| {
+                assert!(text.contains("\"null\""), "{text}");
+                text.replace("\"null\"", "{ kind = \"file\", path = \"evb.toml\" }")
+            },
+            code: 2,
+            reason: "cannot write event files to evb.toml",
+        },
+        Case {
+            role: "source:1",
+            spoil: &|text| replace_input(text, "kind = \"replay\", format = \"evb\", path = \"absent\""),
+            code: 2,
+            reason: "cannot read absent",
+        },
+        Case {
+            role: "source:1",
+            spoil: &|text| replace_input(text, &format!("kind = \"tcp\", listen = \"{taken}\"")),
+            code: 1,
+            reason: "cannot listen for front ends at 127.0.0.1:",
+        },
     ];
-    for (role, part, other, code, reason) in cases {
+    for Case { role, spoil, code, reason } in cases {
         let mut fleet = plan.start_but(&["supervisor", "source:1", "builder:1"]);
         let file = fleet.dir().join("evb.toml");
         let text = std::fs::read_to_string(&file).expect("a file");
-        let (before, builder) = text.split_once("[[builder]]\nid = 1\nlisten = \"").expect("a builder");
-        let (address, _) = builder.split_once('"').expect("an address");
-        let part = if part == "127.0.0.1:BUILDER" { address } else { part };
-        assert!(text.contains(part) && !before.contains(address), "{text}");
-        std::fs::write(&file, text.replace(part, &other)).expect("written");
+        std::fs::write(&file, spoil(&text)).expect("written");
         plan.roles_but(&[]).iter().for_each(|role| fleet.launch(role));
         assert_eq!(fleet.wait(role, LIMIT), Some(code), "{role}: {}", fleet.log(role));
         assert!(fleet.log(role).contains(reason), "{role}: {}", fleet.log(role));

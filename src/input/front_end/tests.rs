@@ -41,7 +41,7 @@ fn serve(listener: FrontEndListener, taker: Channel) -> JoinHandle<()> {
     })
 }
 
-/// Returns the preamble of protocol 2.
+/// Returns the preamble by which a front end states the version of its protocol and its name.
 fn preamble(version: u8, name: &[u8]) -> Vec<u8> {
     let mut head = vec![0xff; 4];
     head.extend([version, name.len() as u8]);
@@ -49,7 +49,8 @@ fn preamble(version: u8, name: &[u8]) -> Vec<u8> {
     [&head, name].concat()
 }
 
-/// Returns the statement of a run.
+/// Returns the statement that the following fragments are of this run; [`RunId::UNKNOWN`]: that
+/// their run is not known.
 fn states(run: RunId) -> Vec<u8> {
     [&[0xff; 4][..], &run.to_bytes()].concat()
 }
@@ -235,24 +236,28 @@ async fn a_preamble_that_evb_does_not_know_is_refused_with_a_reason() {
     }
 }
 
-/// A front end of protocol 2 states the run of its fragments; only those of the run are taken.
+/// Returns the records of fragments of these events.
+fn records(events: &[u64]) -> Vec<u8> {
+    events.iter().flat_map(|event| record(*event, 0, b"x")).collect()
+}
+
+/// A front end of protocol 2 may state the run of the fragments that follow. Fragments of another
+/// run are discarded; those of the present run, and those without a stated run, are taken.
 #[tokio::test]
 async fn fragments_that_are_stated_to_be_of_another_run_are_discarded() {
     let (old, new) = (RunId::new(1), RunId::new(2));
     let front_ends = FrontEnds::new(BeforeStart::Keep, 1);
     let told = ToldRun { id: new, number: RunNumber::new(8), stage: RunStage::Running, ..ToldRun::default() };
     front_ends.note_run(told);
-    let fragments =
-        |events: &[u64]| events.iter().flat_map(|event| record(*event, 0, b"x")).collect::<Vec<_>>();
     let bytes = [
         preamble(2, "crate \u{1f980}".as_bytes()),
-        fragments(&[1]),
+        records(&[1]),
         states(old),
-        fragments(&[2, 3]),
+        records(&[2, 3]),
         states(new),
-        fragments(&[4, 5, 6]),
+        records(&[4, 5, 6]),
         states(RunId::UNKNOWN),
-        fragments(&[7]),
+        records(&[7]),
     ];
     let heap = Heap::default();
     assert_eq!(receive(&bytes.concat()[..], LIMIT, &heap, &front_ends).await.unwrap(), 7);
@@ -260,14 +265,24 @@ async fn fragments_that_are_stated_to_be_of_another_run_are_discarded() {
     assert_eq!(taken, [1, 4, 5, 6, 7]);
     let counts = front_ends.counts();
     assert_eq!((counts.of_other_runs, counts.run_not_stated, counts.protocol), (2, 2, 2));
-    // Before the run has begun, no fragment can be of it.
-    front_ends.note_run(ToldRun { stage: RunStage::Waiting, ..told });
-    let bytes = [preamble(2, b""), states(new), fragments(&[8])].concat();
+}
+
+/// Before the run has begun, no fragment can be of it. Fragments without a stated run are kept for
+/// it ([`BeforeStart::Keep`]), also those of protocol 1, which cannot state a run.
+#[tokio::test]
+async fn before_a_run_has_begun_fragments_that_are_stated_to_be_of_it_are_discarded() {
+    let id = RunId::new(2);
+    let front_ends = FrontEnds::new(BeforeStart::Keep, 1);
+    front_ends.note_run(ToldRun { id, stage: RunStage::Waiting, ..ToldRun::default() });
+    let heap = Heap::default();
+    let bytes = [preamble(2, b""), states(id), records(&[8])].concat();
     receive(&bytes[..], LIMIT, &heap, &front_ends).await.unwrap();
     assert!(heap.taken().is_empty());
-    receive(&fragments(&[9])[..], LIMIT, &heap, &front_ends).await.unwrap();
+    receive(&records(&[9])[..], LIMIT, &heap, &front_ends).await.unwrap();
+    let taken: Vec<u64> = heap.taken().iter().map(|fragment| fragment.event.number()).collect();
+    assert_eq!(taken, [9]);
     let counts = front_ends.counts();
-    assert_eq!((counts.of_other_runs, counts.run_not_stated, counts.protocol), (3, 3, 1));
+    assert_eq!((counts.of_other_runs, counts.run_not_stated, counts.protocol), (1, 1, 1));
 }
 
 #[tokio::test]

@@ -17,8 +17,10 @@ fn the_final_name_exists_only_at_the_end() {
 #[test]
 fn an_output_that_is_given_up_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("run.h5");
-    Staged::create(&path, false).unwrap().begin(b"half").unwrap();
+    let staged = Staged::create(&dir.path().join("run.h5"), false).unwrap();
+    staged.begin(b"half").unwrap();
+    assert!(staged.part().exists());
+    drop(staged);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 

@@ -39,7 +39,7 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
 const MAX_FRAGMENT: Amount = Amount::kib(40);
 const BUILDER: BuilderId = BuilderId::new(1);
 
-/// The parameters of a run, and the faults that may happen in it.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
@@ -48,8 +48,14 @@ pub(crate) struct Plan {
     pub(crate) events: u64,
     pub(crate) shaping: Shaping,
     pub(crate) budget: Option<Amount>,
+    pub(crate) faults: Faults,
+}
+
+/// The faults that may happen in a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Faults {
     /// True if connections may break.
-    pub(crate) cuts: bool,
+    pub(crate) connections_break: bool,
     /// True if readout may leave out fragments or push them twice.
     pub(crate) sloppy_readout: bool,
     /// True if the last source dies in the middle of the run.
@@ -146,9 +152,9 @@ impl World {
             48..66 => self.deliver_up(LaneIndex::new(lane)),
             66..80 => self.deliver_down(LaneIndex::new(lane)),
             80..88 => self.accept(),
-            88..90 if self.plan.cuts => self.cut(LaneIndex::new(lane)),
+            88..90 if self.plan.faults.connections_break => self.cut(LaneIndex::new(lane)),
             88..96 => self.connect(LaneIndex::new(lane)),
-            96 if self.plan.loses_a_source && self.next_event > self.plan.events / 2 => self.lose(),
+            96 if self.plan.faults.loses_a_source && self.next_event > self.plan.events / 2 => self.lose(),
             97 => self.pass(Duration::from_millis(60)),
             _ => {
                 let micros = self.rng.below(500);
@@ -162,7 +168,7 @@ impl World {
 
     /// Lets all bytes under way arrive and all deadlines pass, until the run is over.
     pub(crate) fn drain(&mut self) {
-        self.plan.cuts = false;
+        self.plan.faults.connections_break = false;
         for round in 0..4000 {
             self.trigger();
             self.deliver_assignment();
@@ -268,8 +274,8 @@ impl World {
         self.next_push[source] += 1;
         let payload = payload(self.plan.seed, source, event);
         let times = match self.rng.below(12) {
-            0 if self.plan.sloppy_readout => 0,
-            1 if self.plan.sloppy_readout => 2,
+            0 if self.plan.faults.sloppy_readout => 0,
+            1 if self.plan.faults.sloppy_readout => 2,
             _ => 1,
         };
         for _ in 0..times {

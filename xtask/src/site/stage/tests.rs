@@ -1,8 +1,24 @@
 use super::*;
 
-const INDEX_TEXT: &str = "# Pages\n\n## Learn\n\n1. [First](tutorial/first.md#run): runs it\n\n## Look up\n\n\
-                          * [`evbd`](reference/evbd.md),\n  and [first](tutorial/first.md) again\n\nThe [glossary](glossary.md) has words.\n";
+/// The index of the documentation. Only links on the first lines of items count: in the section
+/// `Learn` that to `first`, and in `Look up` that to `evbd`.
+const INDEX_TEXT: &str = "
+# Pages
 
+## Learn
+
+1. [First](tutorial/first.md#run): runs it
+
+## Look up
+
+* [`evbd`](reference/evbd.md),
+  and [first](tutorial/first.md) again
+
+The [glossary](glossary.md) has words.
+";
+
+/// A repository of pages. `NOTES.md` is linked from `README.md` only, and `unlinked.md` from
+/// nowhere.
 fn repo() -> Repo {
     Repo::of(&[
         ("README.md", "[docs](docs/README.md) [why](NOTES.md)"),

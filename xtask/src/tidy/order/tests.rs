@@ -2,6 +2,8 @@ use super::*;
 
 const MANIFEST: (&str, &str) = ("crates/evb-core/Cargo.toml", "[package]\nname = 'evb-core'\n");
 
+/// Returns the findings of [`check`] in the crate evb-core with these files, whose paths are
+/// relative to `src`.
 fn found(files: &[(&str, &str)]) -> Vec<String> {
     let files: Vec<(String, &str)> = files
         .iter()
@@ -12,13 +14,15 @@ fn found(files: &[(&str, &str)]) -> Vec<String> {
     check(&Repo::of(&files)).iter().map(ToString::to_string).collect()
 }
 
-const LIB: (&str, &str) =
+/// A crate that declares its modules in this order, so that `wire` may import from `id` and not the
+/// other way round. It also exports `wire::Message` at its root.
+const ID_WIRE_SOURCE_BUILDER: (&str, &str) =
     ("lib.rs", "pub mod id;\npub mod wire;\npub mod source;\npub mod builder;\npub use wire::Message;\n");
 
 #[test]
 fn imports_from_above_pass() {
     let files = [
-        LIB,
+        ID_WIRE_SOURCE_BUILDER,
         ("id.rs", "pub struct Id;"),
         ("wire.rs", "mod head; pub struct Message(crate::id::Id); use head::Head;"),
         ("wire/head.rs", "use super::Message; use crate::id::Id; pub struct Head(Message, Id);"),
@@ -39,7 +43,7 @@ fn an_import_from_below_is_found_in_every_spelling() {
         "fn f() -> crate::wire::Message { todo!() }",
         "fn f() { println!(\"{}\", crate::wire::WORD); }",
     ] {
-        let found = found(&[LIB, ("id.rs", text), ("wire.rs", "pub struct Message;")]);
+        let found = found(&[ID_WIRE_SOURCE_BUILDER, ("id.rs", text), ("wire.rs", "pub struct Message;")]);
         assert_eq!(found.len(), 1, "{text}: {found:?}");
         assert!(found[0].contains("id.rs:1: `wire` is declared below `id`"), "{found:?}");
     }
@@ -56,7 +60,7 @@ fn siblings_in_a_folder_keep_their_order() {
 #[test]
 fn a_child_does_not_reach_below_its_parent() {
     let files = [
-        LIB,
+        ID_WIRE_SOURCE_BUILDER,
         ("id.rs", "mod deep;"),
         ("id/deep.rs", "use crate::wire::Message;"),
         ("wire.rs", "pub struct Message;"),
@@ -67,7 +71,7 @@ fn a_child_does_not_reach_below_its_parent() {
 #[test]
 fn tests_are_exempt() {
     let files = [
-        LIB,
+        ID_WIRE_SOURCE_BUILDER,
         ("id.rs", "#[cfg(test)]\nmod tests;"),
         ("id/tests.rs", "use crate::wire::Message;"),
         ("wire.rs", ""),
@@ -77,7 +81,11 @@ fn tests_are_exempt() {
 
 #[test]
 fn roles_never_import_each_other() {
-    let found = found(&[LIB, ("source.rs", "pub struct S;"), ("builder.rs", "use crate::source::S;")]);
+    let found = found(&[
+        ID_WIRE_SOURCE_BUILDER,
+        ("source.rs", "pub struct S;"),
+        ("builder.rs", "use crate::source::S;"),
+    ]);
     assert_eq!(
         found,
         ["crates/evb-core/src/builder.rs:1: the role builder imports the role source (`crate::source::S`)"]
@@ -85,7 +93,7 @@ fn roles_never_import_each_other() {
 }
 
 #[test]
-fn nor_across_crates() {
+fn roles_never_import_each_other_across_crates() {
     let repo = Repo::of(&[
         MANIFEST,
         ("crates/evb-core/src/lib.rs", "pub mod source; pub mod builder; pub use builder::BuilderCore;"),

@@ -14,6 +14,7 @@ use super::{
     made_up::{facts, proved, qdisc},
     verdict,
 };
+use crate::doctor::facts::Proved;
 
 const FQ: &str = "tc qdisc replace dev eth0 root fq";
 const NONE: &str = "tc qdisc del dev eth0 root";
@@ -121,23 +122,34 @@ fn departure_times_must_have_come_true() {
     assert_eq!(verdict(&facts, "offload"), good());
 }
 
-#[test]
-fn what_the_configuration_asks_for_must_work_for_its_transport() {
+/// Facts of a host whose lanes have a pace and use the transport `lanes`. The offload `PacingRate`
+/// works for the transport `tested`; `None`: it was not tested.
+fn pacing_rate_host(lanes: Transport, tested: Option<Transport>) -> Facts {
     let mut facts = with(vec![plain("pfifo_fast")]);
-    facts.demand.as_mut().unwrap().offload = Some(Offload::PacingRate);
-    assert_eq!(
-        verdict(&facts, "offload"),
-        bad(FQ),
-        "an offload that was not tested does not count as working"
-    );
-    facts.devices[0].proofs = Ok(vec![proved(Offload::PacingRate, true)]);
-    assert_eq!(verdict(&facts, "offload"), good());
-    facts.demand.as_mut().unwrap().by_datagrams = false;
-    assert_eq!(verdict(&facts, "offload"), bad(FQ), "the offload works for UDP, but the lanes use TCP");
-    facts.demand.as_mut().unwrap().offload = None;
-    assert_eq!(verdict(&facts, "offload"), better(FQ));
-    facts.devices[0].proofs.as_mut().unwrap()[0].transport = Transport::Tcp;
-    assert_eq!(verdict(&facts, "offload"), good());
+    facts.demand.as_mut().unwrap().by_datagrams = lanes == Transport::Udp;
+    if let Some(transport) = tested {
+        facts.devices[0].proofs = Ok(vec![Proved { transport, ..proved(Offload::PacingRate, true) }]);
+    }
+    facts
+}
+
+#[test]
+fn the_offload_that_the_configuration_asks_for_must_work_for_its_transport() {
+    let asked = |lanes, tested| {
+        let mut facts = pacing_rate_host(lanes, tested);
+        facts.demand.as_mut().unwrap().offload = Some(Offload::PacingRate);
+        verdict(&facts, "offload")
+    };
+    assert_eq!(asked(Transport::Udp, None), bad(FQ), "what was not tested does not count as working");
+    assert_eq!(asked(Transport::Udp, Some(Transport::Udp)), good());
+    assert_eq!(asked(Transport::Tcp, Some(Transport::Udp)), bad(FQ));
+}
+
+#[test]
+fn without_a_requested_offload_that_of_the_kernel_should_work_for_the_transport() {
+    let not_asked = |lanes, tested| verdict(&pacing_rate_host(lanes, Some(tested)), "offload");
+    assert_eq!(not_asked(Transport::Tcp, Transport::Udp), better(FQ));
+    assert_eq!(not_asked(Transport::Tcp, Transport::Tcp), good());
 }
 
 #[test]
