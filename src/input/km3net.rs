@@ -140,14 +140,13 @@ impl<'f> Timeslices<'f> {
         &self.modules
     }
 
-    /// Returns the timeslice, counting from 0, that is replayed as that event: after the last
-    /// timeslice, the first follows.
+    /// Returns the bytes of a timeslice, counted from 0; `None` if the file has no such timeslice.
     pub fn slice(&self, slice: usize) -> Option<&'f [u8]> {
         Some(&self.bytes[self.slices.get(slice)?.range.clone()])
     }
 
-    /// Returns the timeslice, counting from 0, that is replayed into that event: after the last
-    /// one, the first follows.
+    /// Returns the number, from 0, of the timeslice that a replay turns into that event. After the
+    /// last timeslice, a replay continues with the first.
     pub fn place_of(&self, event: EventId) -> usize {
         (event.number().saturating_sub(1) % self.slices.len() as u64) as usize
     }
@@ -261,9 +260,10 @@ fn parse_frame(bytes: &[u8], common: &[u8]) -> Result<(usize, u32), &'static str
 )]
 pub struct NoFrame;
 
-/// Returns an event's timeslice: a header made from the common header of the frames, then the
-/// frames in the order of the sources, which must be that of the modules. A module without a frame
-/// has contributed an empty fragment.
+/// Rebuilds the timeslice of an event whose fragments are its frames: a header, made from the
+/// common header that each frame repeats, and then the frames in the order of the sources. If this
+/// is the order of the modules, the result equals the timeslice in the file. An empty fragment
+/// stands for a module without a frame in this timeslice.
 ///
 /// # Errors
 /// [`NoFrame`]: the fragments hold no frame.

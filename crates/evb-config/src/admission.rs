@@ -47,8 +47,8 @@ impl From<Option<Bytes>> for Machine {
     }
 }
 
-/// Returns the problem of a process with these roles that needs more file descriptors than it may
-/// open.
+/// Returns an error if a process with these roles needs more than `limit` file descriptors, and
+/// otherwise no problem.
 pub fn too_few_descriptors(config: &Config, origin: &Origin, roles: &[Peer], limit: u64) -> Problems {
     let sum = DescriptorSum { limit: Some(limit), ..descriptors(config, roles) };
     let problem = |objection: Objection| Problem {

@@ -145,7 +145,8 @@ struct Plan {
     planning: Planning,
 }
 
-/// Runs the command.
+/// Runs `evbd plan`: prints a configuration for the given numbers, or the reasons why none is
+/// possible. Returns the exit code.
 pub fn main(arguments: &PlanArguments) -> ExitCode {
     if !arguments.allocation.hosts.is_empty() {
         return for_hosts(arguments);

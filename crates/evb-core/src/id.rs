@@ -284,13 +284,14 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Most ids or ranges of ids that a text lists.
+/// Most runs of consecutive ids that a text lists.
 const LISTED: usize = 10;
 
-/// Returns numbers as ranges, of which the first ten are listed. The numbers must ascend.
+/// Lists ascending numbers as text. Three or more consecutive numbers are listed as a range. After
+/// ten runs of consecutive numbers, the text states only how many numbers are left.
 ///
 /// ```
-/// assert_eq!(evb_core::id::ranges([1_u16, 2, 3, 4, 7]), "1-4, 7");
+/// assert_eq!(evb_core::id::ranges([1_u16, 2, 3, 4, 7, 8]), "1-4, 7, 8");
 /// ```
 pub fn ranges(numbers: impl IntoIterator<Item = impl Into<u64>>) -> String {
     let mut runs: Vec<(u64, u64)> = Vec::new();

@@ -463,7 +463,7 @@ impl SupervisorCore {
         self.roster.peers()
     }
 
-    /// Returns the highest event id for which there is a decision.
+    /// Returns the highest event id for which there is a decision; 0 if there is none yet.
     pub fn decided(&self) -> EventId {
         EventId::new(self.outbox.decided())
     }

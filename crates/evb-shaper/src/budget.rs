@@ -37,7 +37,7 @@ pub struct BudgetTree {
     builders: Vec<usize>,
 }
 
-/// A buffer of a [`BudgetTree`].
+/// The position of a buffer in a [`BudgetTree`], as [`BudgetTree::add`] returns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BufferIndex(usize);
 
@@ -70,7 +70,7 @@ impl BudgetTree {
         BuilderIndex::new(self.builders.len() - 1)
     }
 
-    /// Returns the budget of each builder.
+    /// Returns the budget of each builder in buffer bytes, by the builder's index.
     pub fn divide(&self) -> Vec<Bytes> {
         // All budgets rise together until a buffer is full. The budgets of the builders behind a
         // full buffer are final, and the budgets of the other builders continue to rise.

@@ -282,12 +282,14 @@ impl PacketCost {
         }
     }
 
-    /// Converts a rate of full packets from one byte measure to another; rounded down.
+    /// Converts a rate that counts bytes by the measure `from` to the rate that the same full
+    /// packets have by the measure `to`; rounded down.
     pub fn rate_in(&self, rate: Rate, from: ByteMeasure, to: ByteMeasure) -> Rate {
         part(rate, self.packet(to), self.packet(from))
     }
 
-    /// Converts a rate of full packets to the rate of their payload bytes; rounded down.
+    /// Converts a rate that counts bytes by the measure `from` to the rate of payload bytes that
+    /// the same full packets carry; rounded down.
     pub fn payload_rate(&self, rate: Rate, from: ByteMeasure) -> Rate {
         part(rate, self.packet_payload(), self.packet(from))
     }

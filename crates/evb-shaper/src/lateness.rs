@@ -8,7 +8,8 @@ use hdrhistogram::Histogram;
 /// lateness counts as a quarter of an hour.
 const LIMIT: u64 = 900_000_000_000;
 
-/// A histogram of latenesses in ns, with a relative resolution of a tenth.
+/// A histogram of the times by which departures were late, in ns, with a relative resolution of a
+/// tenth.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lateness(Histogram<u64>);
 

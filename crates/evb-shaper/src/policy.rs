@@ -59,7 +59,8 @@ pub enum Shaping {
     },
     /// Sources send on each lane at the given pace.
     TokenBucket(Pace),
-    /// No shaping.
+    /// No limit: builders grant all announced bytes at once, and sources send them as soon as they
+    /// can.
     None,
 }
 
@@ -100,8 +101,8 @@ impl Shaping {
         }
     }
 
-    /// Returns the bytes that all sources together may have under way to one builder, if the mode
-    /// limits their sum.
+    /// Returns the bytes that all sources together may have under way to one builder; `None` in the
+    /// modes that do not limit their sum.
     pub const fn budget(&self) -> Option<Bytes> {
         match *self {
             Self::Credit { budget, .. } => Some(budget),
@@ -109,8 +110,8 @@ impl Shaping {
         }
     }
 
-    /// Returns the pace that the mode gives to every lane of a source. In any mode, a source may
-    /// have other paces in addition.
+    /// Returns the pace that the mode gives to every lane of a source; `None` in the modes without
+    /// paces. In any mode, a source may have other paces in addition.
     pub fn pace(&self) -> Option<Pace> {
         match *self {
             Self::TokenBucket(pace) => Some(pace),

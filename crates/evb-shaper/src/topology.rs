@@ -25,7 +25,7 @@ pub struct Topology {
     builders: Vec<Option<NodeIndex>>,
 }
 
-/// A link of a [`Topology`], towards the root.
+/// A node of a [`Topology`]: the link between what is behind it and the rest of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Name of the node.
@@ -38,18 +38,18 @@ pub struct Node {
     pub parent: Option<NodeIndex>,
 }
 
-/// A node of a [`Topology`].
+/// The position of a node in [`Topology::nodes`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeIndex(usize);
 
 impl NodeIndex {
-    /// Returns the position of the node in [`Topology::nodes`].
+    /// Returns the position as a plain number.
     pub const fn get(self) -> usize {
         self.0
     }
 }
 
-/// A direction of a node.
+/// The direction in which data pass through a node, seen from the switch at the root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
     /// Towards the root: from the sources behind the node to the builders that are not.
@@ -62,7 +62,7 @@ impl Direction {
     /// Both directions.
     pub const ALL: [Self; 2] = [Self::Up, Self::Down];
 
-    /// Returns the word for the direction.
+    /// Returns the direction as a word for messages and JSON: `up` or `down`.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Up => "up",
@@ -71,7 +71,7 @@ impl Direction {
     }
 }
 
-/// The queue of one direction of a node.
+/// The queue in which data wait for a node's link in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Queue {
     /// Node whose rate and buffer the queue has.
@@ -134,12 +134,12 @@ impl Topology {
         self.builders.len()
     }
 
-    /// Returns the node directly in front of a source; `None`: the switch at the root.
+    /// Returns the node that a source is directly behind; `None`: it is at the switch at the root.
     pub fn in_front_of_source(&self, source: SourceIndex) -> Option<NodeIndex> {
         self.sources.get(source.get()).copied().flatten()
     }
 
-    /// Returns the node directly in front of a builder; `None`: the switch at the root.
+    /// Returns the node that a builder is directly behind; `None`: it is at the switch at the root.
     pub fn in_front_of_builder(&self, builder: BuilderIndex) -> Option<NodeIndex> {
         self.builders.get(builder.get()).copied().flatten()
     }

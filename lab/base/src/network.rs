@@ -49,8 +49,9 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// One source and one builder at one switch of 1 Gbit/s, without trains; a base from which
-    /// other shapes are derived.
+    /// One source and one builder at a switch with ports of 1 Gbit/s, with packets of the usual
+    /// size that hosts send one by one (no [`trains`](Self::trains)). Other shapes replace some of
+    /// its fields.
     pub const PLAIN: Self = Self {
         sources: 1,
         builders: 1,

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::cases::{Case, Kind};
 
-/// Duration of the series of packets per millisecond.
+/// Duration of a [`PipeSeries`], or of the whole run if it is shorter, in ms.
 pub(super) const SERIES_MS: usize = 2000;
 
 /// The study with its verdicts.
@@ -33,7 +33,7 @@ pub struct PipeStudy {
     pub queue_of_window_line_bytes: u64,
     /// Results, one for each case.
     pub points: Vec<PipePoint>,
-    /// Packets per millisecond, for one run of each case.
+    /// Numbers of packets in each millisecond, for one run of each case.
     pub series: Vec<PipeSeries>,
     /// Verdicts on the results.
     pub verdicts: Vec<Verdict>,
@@ -73,7 +73,8 @@ pub struct PipePoint {
     pub queue_peak_bytes: u64,
 }
 
-/// Packets per millisecond of a run.
+/// The numbers of packets that one run of a case sent and received in each millisecond of a part of
+/// the run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PipeSeries {
     /// Name of the case.

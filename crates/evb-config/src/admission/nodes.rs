@@ -17,11 +17,12 @@ pub struct NodeSum {
     pub name: String,
     /// Kind of the trunk.
     pub kind: TrunkKind,
-    /// Rate of each direction, in line bytes.
+    /// Rate of each direction, in line bytes; `None`: the trunk limits no rate.
     pub rate: Option<Rate>,
-    /// Buffer of each direction, in buffer bytes.
+    /// Buffer of each direction, in buffer bytes; `None`: the trunk limits no bytes under way.
     pub buffer: Option<Bytes>,
-    /// Position of the trunk that this trunk is behind, in [`Sums::nodes`](super::Sums::nodes).
+    /// Position in [`Sums::nodes`](super::Sums::nodes) of the trunk that this trunk is behind;
+    /// `None`: this trunk is at the switch at the root of the tree.
     pub parent: Option<usize>,
     /// The directions that lanes cross.
     pub queues: Vec<QueueSum>,
@@ -36,27 +37,31 @@ pub struct QueueSum {
     pub sources: u64,
     /// Number of builders whose lanes cross the trunk in this direction.
     pub builders: u64,
-    /// Data rate at the requested event rate, in line bytes.
+    /// Data rate at the requested event rate, in line bytes; `None` if this event rate or a size of
+    /// fragments is unknown.
     pub load: Option<Rate>,
-    /// Load as a part of the trunk's rate.
+    /// Load as a part of the trunk's rate; `None` if the load is unknown or the rate is not
+    /// limited.
     pub utilisation: Option<f64>,
-    /// Largest number of events per second for which the trunk's rate suffices.
+    /// Largest number of events per second for which the trunk's rate suffices; `None` if the rate
+    /// is not limited or a size of fragments is unknown.
     pub carried: Option<f64>,
     /// Bytes that may be under way through the trunk in mode credit; `None`: the trunk has no
     /// buffer to limit them.
     pub budget: Option<Bytes>,
-    /// Buffer bytes that budgets may use.
+    /// Buffer bytes that budgets may use; `None`: the trunk has no buffer to limit them.
     pub capacity: Option<Bytes>,
     /// Largest number of bytes under way when all lanes use their full windows.
     pub windows: Bytes,
     /// Largest number of bytes that all lanes' token buckets together let pass at once.
     pub bursts: Bytes,
-    /// Sum of the paces of all lanes, in line bytes.
+    /// Sum of the paces of all lanes, in line bytes; `None` if a lane has no pace.
     pub paced: Option<Rate>,
 }
 
 impl QueueSum {
-    /// Returns the bytes that the shaping mode permits to be under way.
+    /// Returns the bytes that the shaping mode permits to be under way in this direction; `None` if
+    /// it limits nothing.
     pub fn under_way(&self, mode: ShapingMode) -> Option<Bytes> {
         match mode {
             ShapingMode::Credit => self.budget,
@@ -73,7 +78,8 @@ impl NodeSum {
         format!("{} `{}`", self.kind.word(), self.name)
     }
 
-    /// Returns the direction whose rate suffices for the fewest events, and that number.
+    /// Returns the direction that carries the fewest events, after the number of these per second;
+    /// `None` if that number is known for no direction.
     pub fn narrowest(&self) -> Option<(f64, &QueueSum)> {
         let each = self.queues.iter().filter_map(|queue| Some((queue.carried?, queue)));
         each.min_by(|a, b| a.0.total_cmp(&b.0))

@@ -29,7 +29,8 @@ use crate::{Config, ShapingMode};
 /// batches and task switches. On a host that is not overloaded, an event takes at most this time.
 pub const HANDLING: Duration = Duration::from_millis(1);
 
-/// All sums of planning.
+/// The expectations for a run of a configuration: the bytes that meet at each switch port, the part
+/// of the port's rate that the shaping mode can use, and the event rate that each resource permits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planning {
     /// Times from a grant to its data for which the sums are computed.
@@ -40,37 +41,43 @@ pub struct Planning {
     pub bounds: Vec<Bound>,
 }
 
-/// The sums of one switch port, in buffer bytes except for those of [`FastHost`].
+/// The expectations for one switch port. Bytes are buffer bytes, except for those of [`FastHost`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct PortPlanning {
     /// Name of the port.
     pub name: String,
     /// (N−1)·ℓ·Δt: the bytes that the port must buffer when all N sources send a mean fragment at
-    /// the same time over links of rate ℓ. Δt is the duration of a fragment on its link.
+    /// the same time over links of rate ℓ. Δt is the duration of a fragment on its link. `None` if
+    /// the mean size of the fragments is unknown.
     pub incast: Option<Bytes>,
     /// (Y−X)·Δt: the bytes that the port must buffer for one event when data arrive at rate Y,
     /// which follows from the configured links and paces, and leave at rate X. Fragments of sources
-    /// that share a link arrive one after the other.
+    /// that share a link arrive one after the other. `None` if the mean size of the fragments is
+    /// unknown.
     pub overload: Option<Bytes>,
     /// Sums of a source whose link is faster or slower than the way to the port; `None` if none is.
     pub fast_host: Option<FastHost>,
     /// Time in which the full buffer of the port empties. If the budget exceeds the buffer, the
-    /// time from a grant to its data may vary by at most this much without an overflow.
+    /// time from a grant to its data may vary by at most this much without an overflow. `None` if
+    /// the size of the buffer is unknown.
     pub buffer_drain: Option<Duration>,
     /// Bytes that may be under way to the port: the budget, or the sum of all windows. `None`: the
     /// bytes under way are not limited.
     pub outstanding: Option<Bytes>,
-    /// Longest time from a grant to its data for which the bytes under way keep the link busy.
+    /// Longest time from a grant to its data for which the bytes under way keep the link busy;
+    /// `None` if they are not limited.
     pub full_up_to: Option<Duration>,
-    /// Part of the link that is used, min(1, L/(C·R)), for each time R from a grant to its data.
+    /// Part of the port's rate C that L bytes under way can use, min(1, L/(C·R)), for each time R
+    /// from a grant to its data; 1 if the bytes under way are not limited.
     pub utilisation: Vec<f64>,
     /// Number of bytes under way that would keep the link busy, for each time R from a grant to its
     /// data.
     pub full_budget: Vec<Bytes>,
     /// The largest window of each lane for which the windows of all lanes fit into the buffer;
-    /// `None`: less than a packet.
+    /// `None` if this is less than a packet, or if the size of the buffer is unknown.
     pub largest_window: Option<Bytes>,
-    /// Number of lanes whose configured windows fit into the buffer together.
+    /// Number of lanes whose configured windows fit into the buffer together; `None` if its size is
+    /// unknown.
     pub most_windows: Option<u64>,
 }
 
@@ -83,8 +90,8 @@ pub struct Bound {
     pub events_per_s: f64,
 }
 
-/// Computes all sums of planning. The computed event rate holds for the longest of the times from a
-/// grant to its data.
+/// Computes the expectations for a run of a configuration. The limits of the event rate hold for
+/// the longest of the times from a grant to its data in `paths`.
 pub fn planning(config: &Config, sums: &Sums, paths: &GrantPaths) -> Planning {
     let port = |port: &PortSum| Some(port_planning(config, sums, port, port.rate?, paths.times()));
     let ports: Option<Vec<PortPlanning>> = sums.ports.iter().map(port).collect();

@@ -18,7 +18,8 @@ use super::{
 };
 use crate::{BuilderEntry, Config, Input, Layout, Link, MadeOn, ShapingMode, SourceEntry};
 
-/// All sums of a configuration.
+/// The needs of a configuration that admission control compares with limits: the loads of links and
+/// ports, the bytes under way, and the memory and file descriptors of the roles.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sums {
     /// Sizes of one event.
@@ -66,26 +67,28 @@ pub struct PortSum {
     pub name: String,
     /// Ids of the builders behind the port.
     pub builders: Vec<BuilderId>,
-    /// Rate of the port's link.
+    /// Rate of the port's link; `None`: unknown.
     pub rate: Option<Rate>,
-    /// Position of the trunk that the port is behind, in [`Sums::nodes`].
+    /// Position in [`Sums::nodes`] of the trunk that the port is behind; `None`: the port is at the
+    /// switch at the root of the tree.
     pub trunk: Option<usize>,
-    /// Data rate into the port at the requested event rate, in line bytes.
+    /// Data rate into the port at the requested event rate, in line bytes; `None` if this event
+    /// rate or the size of an event is unknown.
     pub load: Option<Rate>,
-    /// Load of the port as a part of its link rate.
+    /// Load of the port as a part of its link rate; `None` if one of the two is unknown.
     pub utilisation: Option<f64>,
     /// Bytes that the port's builders together permit to be under way, in buffer bytes.
     pub budget: Bytes,
     /// Number of grants of full size that the budget covers.
     pub chunks: u64,
-    /// Time in which the port sends the bytes of its budget.
+    /// Time in which the port sends the bytes of its budget; `None` if its link rate is unknown.
     pub drain: Option<Duration>,
     /// Largest number of bytes in the port's buffer when all lanes use their full windows.
     pub windows: Bytes,
     /// Largest number of bytes that all lanes' token buckets together let into the port's buffer at
     /// once.
     pub bursts: Bytes,
-    /// Sum of the paces of all lanes to the port, in line bytes.
+    /// Sum of the paces of all lanes to the port, in line bytes; `None` if a lane has no pace.
     pub paced: Option<Rate>,
 }
 
@@ -96,17 +99,20 @@ pub struct UplinkSum {
     pub name: String,
     /// Ids of the sources that send over the link.
     pub sources: Vec<SourceId>,
-    /// Rate of the link.
+    /// Rate of the link; `None`: unknown.
     pub rate: Option<Rate>,
-    /// Position of the trunk that the link is behind, in [`Sums::nodes`].
+    /// Position in [`Sums::nodes`] of the trunk that the link is behind; `None`: the link is at the
+    /// switch at the root of the tree.
     pub trunk: Option<usize>,
-    /// Line bytes of the mean fragments of one event from these sources.
+    /// Line bytes of the mean fragments of one event from these sources; `None` if a mean size is
+    /// unknown.
     pub line: Option<Bytes>,
-    /// Data rate on the link at the requested event rate, in line bytes.
+    /// Data rate on the link at the requested event rate, in line bytes; `None` if this event rate
+    /// or a mean size is unknown.
     pub load: Option<Rate>,
-    /// Load of the link as a part of its rate.
+    /// Load of the link as a part of its rate; `None` if one of the two is unknown.
     pub utilisation: Option<f64>,
-    /// Sum of the paces of all lanes on the link, in line bytes.
+    /// Sum of the paces of all lanes on the link, in line bytes; `None` if a lane has no pace.
     pub paced: Option<Rate>,
 }
 
@@ -125,7 +131,7 @@ pub struct MemorySum {
 /// Percentage of a machine's memory that all builders on it together may use by default.
 const BUILDERS_PERCENT: u64 = 80;
 
-/// Computes the loads of `config`. Every builder's machine is assumed to be like `machine`.
+/// Computes the needs of `config`. Every builder's machine is assumed to be like `machine`.
 pub fn sums(config: &Config, machine: Machine) -> Sums {
     let event = event(config);
     let asked = config.supervisor.trigger.events_per_second();
@@ -232,13 +238,15 @@ pub(crate) fn narrowest(config: &Config, sums: &Sums) -> Option<(f64, String)> {
 }
 
 impl PortSum {
-    /// Returns the largest number of events per second for which the port's rate suffices.
+    /// Returns the largest number of events per second for which the port's rate suffices; `None`
+    /// if this rate or the size of an event is unknown.
     pub fn carried(&self, config: &Config, sums: &Sums) -> Option<f64> {
         let events = self.rate?.bytes_per_second() / sums.event.line?.count() as f64;
         Some(events * config.builders.len() as f64 / self.builders.len() as f64)
     }
 
-    /// Returns the bytes that the shaping mode permits to be under way to the port.
+    /// Returns the bytes that the shaping mode permits to be under way to the port; `None` if it
+    /// limits nothing.
     pub fn under_way(&self, mode: ShapingMode) -> Option<Bytes> {
         match mode {
             ShapingMode::Credit => Some(self.budget),
@@ -250,7 +258,8 @@ impl PortSum {
 }
 
 impl UplinkSum {
-    /// Returns the largest number of events per second for which the link's rate suffices.
+    /// Returns the largest number of events per second for which the link's rate suffices; `None`
+    /// if this rate or a mean size is unknown.
     pub fn carried(&self) -> Option<f64> {
         Some(self.rate?.bytes_per_second() / self.line?.count() as f64)
     }

@@ -21,7 +21,7 @@ use crate::{
     ranges,
 };
 
-/// Formats all sums.
+/// Formats all sums as a page of text for people.
 pub fn text(config: &Config, sums: &Sums, planning: &Planning) -> String {
     let mut page = system(config, sums);
     page += &tree(config, sums);

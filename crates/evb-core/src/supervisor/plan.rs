@@ -16,7 +16,8 @@ use crate::{
     wire::control::{MAX_BUILDERS, MAX_NAME, MAX_OUTSTANDING, MAX_SLOTS, RunParameters, Welcome, is_name},
 };
 
-/// Moment of the journal's sync to disk, by the failures that written entries must survive.
+/// The failures that written entries of the journal must survive. They determine when the journal
+/// is synced to disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JournalFsync {
     /// Entries survive a killed process, because the kernel has them.
@@ -33,7 +34,7 @@ pub enum AssignmentPolicy {
     /// Builders take turns; a builder without a free slot is skipped.
     #[default]
     RoundRobin,
-    /// The builder with the most free slots.
+    /// The next event goes to the builder with the most free slots.
     LeastLoaded,
 }
 

@@ -36,7 +36,7 @@ pub enum RecoverError {
         /// Description of the contradiction.
         problem: String,
     },
-    /// The present plan is impossible.
+    /// The plan with which the run should continue contradicts itself or a limit.
     #[error(transparent)]
     Plan(#[from] PlanError),
 }

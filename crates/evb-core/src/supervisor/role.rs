@@ -239,7 +239,7 @@ impl SupervisorRole {
         self.held.free();
     }
 
-    /// Returns the next action.
+    /// Returns the next action for the driver; `None` if there is none before the next input.
     pub fn poll(&mut self, now: Instant) -> Option<SupervisorOutput> {
         if let Some(output) = self.ready.pop_front() {
             return Some(output);

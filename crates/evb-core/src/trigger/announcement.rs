@@ -34,7 +34,7 @@ pub struct Announcement {
     pub sent_ns: u64,
 }
 
-/// The request in a trigger message.
+/// The triggers that a message asks the supervisor to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// A number of triggers that happen now.

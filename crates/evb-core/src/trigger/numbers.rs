@@ -29,7 +29,7 @@ pub struct AnnouncementCounts {
     pub before_start: u64,
 }
 
-/// The meaning of an announcement.
+/// The meaning of an announcement after the triggers that were taken so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judged {
     /// That many triggers are new, the last of which is the announced one.
@@ -42,7 +42,8 @@ pub enum Judged {
     TooFarAhead,
 }
 
-/// The numbers of a run's announced triggers so far.
+/// The account of a run's announced triggers: the number of the last one that was taken, and the
+/// counts of unusual announcements.
 #[derive(Clone, Debug)]
 pub struct TriggerNumbers {
     last: u64,
@@ -61,12 +62,12 @@ impl TriggerNumbers {
         Self { last, recent: [none; REMEMBERED], again: (0, 0), counts: AnnouncementCounts::default() }
     }
 
-    /// Returns the number of the last trigger.
+    /// Returns the number of the last trigger that was taken; 0 if none was.
     pub fn last(&self) -> u64 {
         self.last
     }
 
-    /// Returns the counts of announcements so far.
+    /// Returns the counts of unusual announcements so far.
     pub fn counts(&self) -> AnnouncementCounts {
         self.counts
     }

@@ -34,12 +34,14 @@ pub struct BudgetGroup {
 }
 
 impl BuilderBudget {
-    /// Returns the smallest of all limits.
+    /// Returns the smallest limit that any lane of the builder has: that of a group, or
+    /// [`Self::port`].
     pub fn smallest(&self) -> Bytes {
         self.groups.iter().map(|group| group.limit).fold(self.port, Bytes::min)
     }
 
-    /// Returns the largest number of bytes that may be under way on these lanes.
+    /// Returns the smallest limit for these lanes together: that of a group that has all of them,
+    /// or [`Self::port`].
     pub fn on_lanes(&self, lanes: &LaneSet) -> Bytes {
         let groups = self.groups.iter().filter(|group| group.lanes.is_superset(lanes));
         groups.map(|group| group.limit).fold(self.port, Bytes::min)

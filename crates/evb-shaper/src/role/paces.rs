@@ -26,7 +26,7 @@ impl Paces {
         Self { lane: None, builders: BTreeMap::new(), pacing: Pacing::none(cost) }
     }
 
-    /// Returns the pace of the lane to the given builder.
+    /// Returns the pace of the lane to the given builder; `None`: only grants limit the lane.
     pub fn of(&self, builder: BuilderId) -> Option<Pace> {
         self.builders.get(&builder).copied().or(self.lane)
     }

@@ -288,7 +288,7 @@ impl SourceRole {
         self.poll_machine(now).or_else(|| self.poll_milestones(now))
     }
 
-    /// Returns the next lane bytes to send, if any may be sent now.
+    /// Returns the next lane bytes to send; `None` if all wait for their departure time or a grant.
     pub fn poll_departure(&mut self, now: Instant) -> Option<Departure> {
         self.paced.poll_departure(now)
     }

@@ -35,7 +35,7 @@ pub struct Greeting {
     pub round_trip: Option<Duration>,
 }
 
-/// A source that is admitted.
+/// The admission of a source to its lane.
 #[derive(Debug)]
 pub struct Admitted {
     /// Lane of the source. The driver must drop an earlier connection of this lane, and an earlier
