@@ -210,12 +210,9 @@ impl Builder {
                 let bound = bind(&config).await;
                 let (stage, prepared) = stage::start(config.id, sink, Box::new(filter), config.give_up)?;
                 let prepared = tokio::time::timeout(PREPARATION, prepared).await;
-                let unable = match (&bound, &prepared) {
-                    (Err(error), _) => error.to_string(),
-                    (_, Ok(Ok(Err(error)))) if !error.is_passing() => {
-                        RoleError::Sink(error.to_string()).to_string()
-                    }
-                    _ => String::new(),
+                let of_sink = match &prepared {
+                    Ok(Ok(Err(error))) if !error.is_passing() => Some(RoleError::Sink(error.to_string())),
+                    _ => None,
                 };
                 let highest_run = match prepared {
                     Ok(Ok(Ok(highest))) => 1 + highest.map_or(0, |run| u64::from(run.number())),
@@ -226,11 +223,13 @@ impl Builder {
                     Err(_) => String::new(),
                 };
                 let (member, access) = (config.member(highest_run, listen), config.access());
-                if !unable.is_empty() {
-                    role::decline(member, access, &unable).await;
-                    return Err(bound.err().unwrap_or(RoleError::Sink(unable)));
-                }
-                let (listener, address) = bound?;
+                let (listener, address) = match (bound, of_sink) {
+                    (Ok(bound), None) => bound,
+                    (Err(unable), _) | (Ok(_), Some(unable)) => {
+                        role::decline(member, access, &unable.to_string()).await;
+                        return Err(unable);
+                    }
+                };
                 let (entry, _) = tokio::select! {
                     entered = AdmittedRole::join(member, access, run_ends) => entered?,
                     () = joined.closed() => return Err(RoleError::Unwanted),

@@ -95,10 +95,10 @@ impl RunArguments {
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The operator must change something; no role was started.
-    #[error("error: {0}")]
+    #[error("{0}")]
     Operator(String),
     /// The operator must change a key of the configuration, or this host; no role was started.
-    #[error("error: {key}: {reason}; {remedy}")]
+    #[error("{key}: {reason}; {remedy}")]
     Unmet {
         /// Path of the key.
         key: &'static str,
@@ -184,13 +184,16 @@ pub fn main(arguments: &RunArguments) -> ExitCode {
     }
     match run(arguments, admitted) {
         Ok(code) => code.into(),
-        Err(error @ (RunError::Operator(_) | RunError::Unmet { .. } | RunError::Refused(_))) => {
-            say(&error);
+        Err(RunError::Refused(problems)) => {
+            say(&problems);
             BAD_CONFIGURATION.into()
         }
         Err(error) => {
             say(&format_args!("error: {error}"));
-            ExitCode::FAILURE
+            match error {
+                RunError::Operator(_) | RunError::Unmet { .. } => BAD_CONFIGURATION.into(),
+                _ => ExitCode::FAILURE,
+            }
         }
     }
 }

@@ -68,7 +68,7 @@ fn a_summary_in_no_directory_is_refused_before_the_run() {
     let ran = evbd().arg("run").arg(config).arg("--summary").arg(nowhere).output().expect("evbd starts");
     let said = String::from_utf8_lossy(&ran.stderr);
     assert_eq!(ran.status.code(), Some(2), "{said}");
-    assert!(said.contains("--summary: there is no directory") && said.contains("nowhere"), "{said}");
+    assert!(said.contains("--summary: the directory") && said.contains("nowhere does not exist"), "{said}");
     assert!(!folder.path().join("out").exists(), "nothing was started");
 }
 

@@ -1,5 +1,8 @@
 //! Sockets that receive from a multicast group, or send to one.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},

@@ -1,4 +1,4 @@
-use super::{EventCounts, Latency, Percentiles, RunReport, Spread};
+use super::{EventCounts, Latency, PacingSummary, Percentiles, RunReport, Spread};
 
 #[test]
 fn percentiles_join_histograms() {
@@ -65,4 +65,30 @@ fn the_summary_has_the_names_of_the_contract() {
     ] {
         assert!(json.pointer(path).is_some(), "{path}");
     }
+}
+
+#[test]
+fn the_worse_of_two_paces_has_the_larger_value_of_each_field() {
+    let early = PacingSummary {
+        departures: 7,
+        late_p50_us: 1.0,
+        late_p99_us: 20.0,
+        late_max_us: 30.0,
+        forfeited_s: 4.0,
+    };
+    let late = PacingSummary {
+        departures: 5,
+        late_p50_us: 2.0,
+        late_p99_us: 10.0,
+        late_max_us: 40.0,
+        forfeited_s: 3.0,
+    };
+    let worse = PacingSummary {
+        departures: 7,
+        late_p50_us: 2.0,
+        late_p99_us: 20.0,
+        late_max_us: 40.0,
+        forfeited_s: 4.0,
+    };
+    assert_eq!((early.worse(late), late.worse(early)), (worse, worse));
 }

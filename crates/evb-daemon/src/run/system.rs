@@ -70,11 +70,13 @@ impl FromFile {
         Box::pin(async move {
             let joined = build::join(&config, &shared, peer).await;
             joined.map_err(|error| {
-                SystemError::new(
-                    peer.to_string(),
-                    error.to_string(),
-                    "fix the cause, then reset and configure",
-                )
+                // These errors name the peer, as this one does.
+                let reason = match error {
+                    RunError::Role { error, .. } => error.to_string(),
+                    RunError::Input { reason, .. } => reason,
+                    other => other.to_string(),
+                };
+                SystemError::new(peer.to_string(), reason, "then reset and configure")
             })
         })
     }
@@ -115,7 +117,7 @@ impl System for FromFile {
 
     fn plan(&mut self) -> Result<SupervisorConfig, SystemError> {
         let mut own = build::supervisor(&self.config, &self.shared, &self.hosted, self.last)
-            .map_err(|error| refused(&error, "remove the cause, then configure"))?;
+            .map_err(|error| refused(&error, "then configure"))?;
         if self.config.control.as_ref().is_some_and(|control| control.require_readout) {
             own.plan.first_readouts = FirstReadouts::Refuse;
         }
