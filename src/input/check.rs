@@ -106,7 +106,7 @@ fn check(event: EventId, fragment: FragmentView<'_>, extent: ContentCheck) -> Re
     {
         let length = payload.len();
         return Err(wrong(format!(
-            "byte {at} of {length} is not what the generator wrote, so it was changed after that: check memory and network of its host"
+            "byte {at} of the {length} of its fragment is not what its generator wrote: check memory and network of its host and of this one"
         )));
     }
     Ok(())

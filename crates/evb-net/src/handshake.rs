@@ -45,7 +45,7 @@ pub enum HandshakeError {
     Closed,
     /// The connection failed.
     #[error(
-        "the connection failed during the handshake: {0}; check whether the peer is still running, and look at its log"
+        "the network failed: {0}; check that the peer's host is up and that network and firewalls let this host reach it, then that the peer is running"
     )]
     Io(io::Error),
     /// The peer's first bytes are not an acceptable preamble of the evb protocol.

@@ -35,7 +35,7 @@ use evb_core::{
 #[derive(Debug, thiserror::Error)]
 pub enum LaneEnd {
     /// The peer closed the lane's connection.
-    #[error("the other side closed the connection, so it has ended or was stopped")]
+    #[error("the other side closed the connection")]
     Closed,
     /// The network or the peer's host failed.
     #[error(

@@ -42,7 +42,7 @@ pub(super) enum AllocationError {
     Empty,
     /// Standard input cannot be read.
     #[error(
-        "--hosts -: cannot read the list from standard input: {0}; pipe it in, or write the hosts after --hosts"
+        "--hosts -: cannot read the list from standard input: {0}; pipe in the names of hosts as plain text, or write them after --hosts"
     )]
     Input(#[from] io::Error),
 }

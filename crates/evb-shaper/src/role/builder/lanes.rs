@@ -187,7 +187,7 @@ impl BuilderRole {
             tracing::warn!(
                 source_id,
                 unsaid,
-                "the connection (lane) from {named} is down: {cause}; {named} connects again by itself, and if it does not, its log says why"
+                "the connection (lane) from {named} is down: {cause}; if {named} still runs, it connects again by itself; if it has ended and nobody stopped it, look at its log and start it again"
             );
         }
         self.forget_records(lane);
