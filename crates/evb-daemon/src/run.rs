@@ -156,10 +156,11 @@ pub enum RunError {
 }
 
 impl RunError {
-    /// Returns the reason in one line, for the supervisor of another process.
+    /// Returns the reason in one line, for a message that names the role itself.
     fn in_short(&self) -> String {
         match self {
-            Self::Operator(reason) => reason.clone(),
+            Self::Role { error, .. } => error.to_string(),
+            Self::Input { reason, .. } => reason.clone(),
             Self::Unmet { key, reason, .. } => format!("{key}: {reason}"),
             Self::Refused(problems) => {
                 let fatal = problems.iter().filter(|problem| problem.severity == Severity::Error);

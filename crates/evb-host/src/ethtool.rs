@@ -124,7 +124,9 @@ pub fn line(device: &str) -> Fact<Line> {
     let answer = ask(device, &[number::LINK_SETTINGS])?;
     let words = answer[3].to_ne_bytes()[3].cast_signed();
     if words >= 0 {
-        return Err(Unavailable::new("its driver gave an unreadable answer; check with `ethtool DEVICE`"));
+        return Err(Unavailable::new(
+            "its driver gave an unreadable answer about speed and duplex; compare it with `ethtool DEVICE`",
+        ));
     }
     let room = u32::from_ne_bytes([0, 0, 0, words.unsigned_abs()]);
     let answer = ask(device, &[number::LINK_SETTINGS, 0, 0, room])?;
@@ -241,7 +243,7 @@ pub fn offloads(device: &str) -> Fact<Offloads> {
     let need = |name: &str| {
         of(name).ok_or_else(|| {
             Unavailable::new(format!(
-                "this kernel does not know the offload `{name}`; use Linux 4.18 or newer"
+                "this kernel does not list the offload `{name}`; compare with `ethtool -k DEVICE`"
             ))
         })
     };

@@ -43,7 +43,7 @@ const READ_SIZE: usize = 64 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
     /// The peer closed the control connection.
-    #[error("the other side closed the connection; if nobody stopped it, look at its log")]
+    #[error("the other side closed the connection")]
     Closed,
     /// The network or the peer's host failed.
     #[error("the connection broke: {0}; if this repeats, see the other side's log, and check the network")]

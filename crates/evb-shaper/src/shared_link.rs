@@ -79,14 +79,15 @@ struct Leaf {
 /// Largest number of bytes by which a lane that was held back may catch up with the other lanes.
 const LANE_LAG: u64 = 1 << 18;
 
-/// Rank of a lane that wants to send; the lowest goes first. The fields are compared from the left:
-/// departure time, share that the lane has had, and the time at which the train became due.
-type Rank = (Instant, u64, Instant);
-
+/// A lane that wants to send its next train.
 struct Candidate {
-    rank: Rank,
     lane: LaneIndex,
     wire: WireBytes,
+    /// Departure time of the train.
+    at: Instant,
+    /// Start tag of the train.
+    tag: u64,
+    /// Time at which lane, ceiling and link permit the train, which may be past.
     due: Instant,
 }
 
@@ -146,19 +147,19 @@ impl SharedLink {
         for lane in &self.busy {
             let leaf = &self.lanes[*lane];
             let Some(wire) = leaf.train else { continue };
-            if best.as_ref().is_none_or(|best| leaf.due.max(now) <= best.rank.0) {
+            if best.as_ref().is_none_or(|best| leaf.due.max(now) <= best.at) {
                 let candidate = self.candidate(*lane, wire, now);
-                best = best.filter(|best| best.rank <= candidate.rank).or(Some(candidate));
+                best = best.filter(|best| best.rank() <= candidate.rank()).or(Some(candidate));
             }
         }
         let Some(best) = best else { return Err(None) };
-        let at = best.rank.0;
-        if at > now + lead {
+        if best.at > now + lead {
             self.busy.iter().for_each(|lane| self.lanes[*lane].held = true);
+            let at = best.at;
             let until = at.as_nanos() - u64::try_from(lead.as_nanos()).unwrap_or(u64::MAX).min(at.as_nanos());
             return Err(Some(Instant::from_nanos(until)));
         }
-        Ok(self.permit(&best, at))
+        Ok(self.permit(&best))
     }
 
     /// Returns a time for the next poll, `until` or a little later, so that lanes whose departure
@@ -269,21 +270,20 @@ impl SharedLink {
         let due = |gate: &Option<Gate>| gate.as_ref().map_or(leaf.due, |gate| gate.due(wire));
         let due = leaf.due.max(due(&self.ceiling)).max(due(&self.link));
         let tag = leaf.tag.max(self.served.saturating_sub(LANE_LAG));
-        Candidate { rank: (due.max(now), tag, due), lane, wire, due }
+        Candidate { lane, wire, at: due.max(now), tag, due }
     }
 
-    /// Charges the train of the selected lane, which departs at `at`, and returns the permit.
-    fn permit(&mut self, candidate: &Candidate, at: Instant) -> Permit {
-        let Candidate { lane, wire, due, .. } = *candidate;
+    /// Charges the train of the selected lane, and returns the permit.
+    fn permit(&mut self, candidate: &Candidate) -> Permit {
+        let Candidate { lane, wire, at, tag, due } = *candidate;
         let leaf = &mut self.lanes[lane];
         let mut forfeited = Duration::ZERO;
         if let Some(gate) = &mut leaf.bucket {
             forfeited = at.since(gate.bucket.due(Bytes::ZERO)).saturating_sub(gate.bucket.tolerance());
             gate.spend(wire, at, Instant::ZERO);
         }
-        leaf.tag = leaf.tag.max(self.served.saturating_sub(LANE_LAG));
-        self.served = self.served.max(leaf.tag);
-        leaf.tag += wire.line.count();
+        self.served = self.served.max(tag);
+        leaf.tag = tag + wire.line.count();
         // Time before the first lane is due counts as idle for ceiling and link, and is not caught
         // up.
         let first = self.due.min(at);
@@ -292,6 +292,13 @@ impl SharedLink {
         }
         let late = leaf.held.then(|| at.since(due));
         Permit { lane, at, late, forfeited }
+    }
+}
+
+impl Candidate {
+    /// Returns what decides between lanes, compared from the left; the lowest goes first.
+    fn rank(&self) -> (Instant, u64, Instant) {
+        (self.at, self.tag, self.due)
     }
 }
 

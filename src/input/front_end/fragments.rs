@@ -44,7 +44,7 @@ pub(in crate::input) enum FrontEndError {
     )]
     Length { length: u32, limit: Bytes },
     #[error(
-        "the connection ended in the middle of a fragment, so the front end crashed, or stated a wrong length: look at its log, and start it again"
+        "the connection ended in the middle of a fragment, so the front end crashed, or stated a wrong length"
     )]
     CutShort,
     #[error(transparent)]

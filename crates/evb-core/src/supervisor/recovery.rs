@@ -23,9 +23,7 @@ pub enum RecoverError {
     #[error("run {0} of the journal is over")]
     Over(RunNumber),
     /// The journal belongs to a run with other sources.
-    #[error(
-        "the journal belongs to run {0}, whose sources differ from those that are configured now: start it with the configuration of that run to continue it, or use another journal"
-    )]
+    #[error("the journal belongs to run {0}, whose sources differ from those that are configured now")]
     OtherSources(RunNumber),
     /// An entry contradicts the entries before it. The entry is damaged, or was written by another
     /// version of evb.

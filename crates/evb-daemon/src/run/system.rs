@@ -70,13 +70,7 @@ impl FromFile {
         Box::pin(async move {
             let joined = build::join(&config, &shared, peer).await;
             joined.map_err(|error| {
-                // These errors name the peer, as this one does.
-                let reason = match error {
-                    RunError::Role { error, .. } => error.to_string(),
-                    RunError::Input { reason, .. } => reason,
-                    other => other.to_string(),
-                };
-                SystemError::new(peer.to_string(), reason, "then reset and configure")
+                SystemError::new(peer.to_string(), error.in_short(), "then reset and configure")
             })
         })
     }

@@ -187,7 +187,7 @@ impl BuilderRole {
             tracing::warn!(
                 source_id,
                 unsaid,
-                "the connection (lane) from {named} is down: {cause}; if {named} still runs, it connects again by itself; if it has ended and nobody stopped it, look at its log and start it again"
+                "the connection (lane) from {named} is down: {cause}; {named} connects again by itself while it is running; if it has crashed, see its log and start it again"
             );
         }
         self.forget_records(lane);
