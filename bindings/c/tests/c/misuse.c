@@ -66,7 +66,7 @@ static void handles(evb_local *local, evb_source *source) {
     uint64_t first;
     evb_source *other = NULL;
     REFUSED(EVB_INVALID, "NULL", evb_source_first_event(NULL, &first, &error));
-    REFUSED(EVB_HANDLE, "no handle", evb_source_first_event((evb_source *)&first, &first, &error));
+    REFUSED(EVB_HANDLE, "is not one that evb returned", evb_source_first_event((evb_source *)&first, &first, &error));
     REFUSED(EVB_HANDLE, "handle to a local", evb_source_first_event((evb_source *)local, &first, &error));
     REFUSED(EVB_HANDLE, "handle to a source", evb_local_free((evb_local *)source, &error));
     CHECK(evb_local_source(local, 1, &other, &error) == EVB_OK && other != source);
