@@ -22,6 +22,13 @@ fn nothing_is_missing_over_datagrams() {
     check(0..25, Transport::Udp);
 }
 
+/// Replays a seed in which a builder is killed while it holds events that do not wait for a source
+/// whose readout is silent. The source used to drop its fragments of these events.
+#[test]
+fn a_source_whose_readout_is_silent_keeps_its_fragments_when_a_builder_is_killed() {
+    assert_eq!(run(&Scenario::of_seed(992, None), false).failure, None);
+}
+
 #[test]
 fn equal_seeds_give_equal_traces() {
     for seed in 0..10 {

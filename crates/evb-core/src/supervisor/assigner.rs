@@ -13,7 +13,7 @@ use super::{
     nonsense::{Nonsense, nonsense},
     outbox::Outbox,
     outstanding::{Outstanding, OutstandingEvent},
-    roster::Roster,
+    roster::{Audience, Roster},
     slots::Slots,
 };
 use crate::{
@@ -248,23 +248,23 @@ impl Assigner {
         let mut entries: Vec<OutstandingEvent> = self.outstanding.iter().copied().collect();
         entries.sort_unstable_by_key(|entry| entry.event);
         let decided = outbox.decided();
-        // Sources that the same roster versions expect get the same message.
-        let versions: Vec<(u32, &SourceSet)> = roster
-            .expected()
+        // Sources that the same roster versions concern get the same message.
+        let versions: Vec<(u32, &Audience)> = roster
+            .audiences()
             .iter()
-            .map(|(version, sources)| (*version, sources))
+            .map(|(version, audience)| (*version, audience))
             .filter(|(version, _)| entries.iter().any(|entry| entry.version == *version))
             .collect();
         let mut groups: BTreeMap<Vec<bool>, SourceSet> = BTreeMap::new();
         for index in to.iter() {
-            let expects = versions.iter().map(|(_, sources)| sources.contains(index)).collect();
-            groups.entry(expects).or_default().insert(index);
+            let concerned = versions.iter().map(|(_, audience)| audience.contains(index)).collect();
+            groups.entry(concerned).or_default().insert(index);
         }
-        for (expects, group) in groups {
+        for (concerned, group) in groups {
             let versions: BTreeSet<u32> = versions
                 .iter()
-                .zip(expects)
-                .filter_map(|((version, _), expects)| expects.then_some(*version))
+                .zip(concerned)
+                .filter_map(|((version, _), concerned)| concerned.then_some(*version))
                 .collect();
             let of_group: Vec<OutstandingEvent> =
                 entries.iter().filter(|entry| versions.contains(&entry.version)).copied().collect();
@@ -336,7 +336,7 @@ impl Assigner {
         if self.outstanding.get(entry.event).is_some() {
             return nonsense("an event is assigned twice");
         }
-        if !roster.expected().contains_key(&entry.version) {
+        if !roster.audiences().contains_key(&entry.version) {
             return nonsense("an event is assigned under an unknown roster version");
         }
         self.outstanding.insert(entry);
@@ -389,7 +389,7 @@ impl Assigner {
         self.outstanding.invariants();
         let mut unassigned = 0;
         for entry in self.outstanding.iter() {
-            assert!(roster.expected().contains_key(&entry.version), "{entry:?}");
+            assert!(roster.audiences().contains_key(&entry.version), "{entry:?}");
             match entry.builder {
                 Some(builder) => assert!(roster.builders().get(builder).is_some(), "{entry:?}"),
                 None => unassigned += usize::from(self.unassigned.contains(&entry.event)),

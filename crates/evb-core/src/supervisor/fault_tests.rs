@@ -10,7 +10,9 @@ use crate::{
     id::BuilderId,
     set::SourceSet,
     trigger::TriggerKind,
-    wire::control::{Accepted, Assignments, Hello, Holdings, Message, Ready, Reason, Verdict},
+    wire::control::{
+        Accepted, Assignments, Hello, Holdings, Message, ReadoutState, ReadoutStatus, Ready, Reason, Verdict,
+    },
 };
 
 /// For each builder (0 for none), the outstanding events that it has.
@@ -308,6 +310,26 @@ fn a_source_hears_of_those_events_alone_that_expect_it() {
     stage.says(source(3), Message::Ready(Ready {}));
     stage.trigger(1);
     assert_eq!(stage.verdicts().last().unwrap(), &(both(), vec![(3, 1, to(1))]));
+}
+
+/// A source whose readout is silent sends what it has, so it must know who has the event, also from
+/// a supervisor that took over.
+#[test]
+fn a_source_without_readout_hears_of_the_events_whose_decisions_it_got() {
+    let plan = RunPlan { journal: true, ..plan(TriggerKind::External) };
+    let mut stage = Stage::running(plan.clone());
+    let silent = ReadoutStatus { state: ReadoutState::Silent, expected: 1, connected: 1, holds_first: false };
+    stage.says(source(3), Message::Readout(silent));
+    stage.trigger(2);
+    for mut stage in [stage.followed_by(&plan, stage.core.snapshot(stage.now)).with_everybody(), stage] {
+        stage.core.handle_disconnect(builder(2), "killed", stage.now);
+        stage.sent.clear();
+        stage.pass(Duration::from_millis(2500), &OTHERS);
+        let [(to, _, held)] = &stage.holdings()[..] else { panic!("one message for all sources") };
+        let mut events: Vec<u64> = held.iter().flat_map(|(_, events)| events.clone()).collect();
+        events.sort_unstable();
+        assert_eq!((to, &events[..]), (&both(), &[1, 2][..]), "{held:?}");
+    }
 }
 
 #[test]

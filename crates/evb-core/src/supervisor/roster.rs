@@ -39,8 +39,25 @@ pub(super) struct Roster {
     readouts: Readouts,
     version: u32,
     /// For each roster version under which outstanding events were assigned, the sources that these
-    /// events expect.
-    expected: BTreeMap<u32, SourceSet>,
+    /// events concern.
+    audiences: BTreeMap<u32, Audience>,
+}
+
+/// The sources that the decisions of a roster version concern.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Audience {
+    /// Sources for which the events wait.
+    pub(super) expected: SourceSet,
+    /// Sources that get the decisions although no event waits for them, because their readout is
+    /// quiet. They send what they have.
+    pub(super) quiet: SourceSet,
+}
+
+impl Audience {
+    /// Returns true if that source gets the decisions.
+    pub(super) fn contains(&self, index: usize) -> bool {
+        self.expected.contains(index) || self.quiet.contains(index)
+    }
 }
 
 /// A peer's position in the roster.
@@ -79,7 +96,7 @@ impl Roster {
             awaited: SourceSet::default(),
             readouts: Readouts::default(),
             version: 0,
-            expected: BTreeMap::new(),
+            audiences: BTreeMap::new(),
         };
         plan.builders.iter().for_each(|id| roster.add_builder(*id));
         roster
@@ -169,14 +186,14 @@ impl Roster {
         self.readouts.are_gone(&self.up)
     }
 
-    /// Returns the sources that outstanding events expect, by roster version.
-    pub(super) fn expected(&self) -> &BTreeMap<u32, SourceSet> {
-        &self.expected
+    /// Returns the sources that outstanding events concern, by roster version.
+    pub(super) fn audiences(&self) -> &BTreeMap<u32, Audience> {
+        &self.audiences
     }
 
     /// Returns the sources that events assigned under that roster version expect.
     pub(super) fn expected_by(&self, version: u32) -> SourceSet {
-        self.expected.get(&version).cloned().unwrap_or_default()
+        self.audiences.get(&version).map(|audience| audience.expected.clone()).unwrap_or_default()
     }
 
     /// Returns the positions of the sources in a set.

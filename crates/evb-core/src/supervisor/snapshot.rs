@@ -70,9 +70,13 @@ fn totals(core: &SupervisorCore, now: Instant) -> Totals {
         lost: counts.lost - with_builders,
         roster_version: roster.version(),
         expectations: roster
-            .expected()
+            .audiences()
             .iter()
-            .map(|(version, sources)| Expectation { version: *version, sources: positions(sources) })
+            .map(|(version, audience)| Expectation {
+                version: *version,
+                sources: positions(&audience.expected),
+                quiet: positions(&audience.quiet),
+            })
             .collect(),
         up: positions(roster.up()),
         awaited: positions(roster.awaited()),

@@ -64,7 +64,7 @@ messages! {
         held: Vec<Held> = 8, blames: Vec<Blame> = 9, losses: Vec<CauseOfLoss> = 10, first_trigger_ns: u64 = 11,
         started_ns: u64 = 12, last_completion_ns: u64 = 13, up: Vec<u32> = 14, awaited: Vec<u32> = 15,
     }
-    pub struct Expectation { version: u32 = 1, sources: Vec<u32> = 2 }
+    pub struct Expectation { version: u32 = 1, sources: Vec<u32> = 2, quiet: Vec<u32> = 3 }
     pub struct SourceTotals {
         incarnation: u32 = 1, max_fragment: u64 = 2, missing: u64 = 3, down_ns: u64 = 4, down: bool = 6,
         missing_by_cause: Vec<u64> = 7,

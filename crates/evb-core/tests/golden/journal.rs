@@ -133,7 +133,7 @@ fn totals() -> Totals {
         inhibited: 3,
         lost: 1,
         roster_version: 5,
-        expectations: vec![Expectation { version: 5, sources: vec![0, 1] }],
+        expectations: vec![Expectation { version: 5, sources: vec![0, 1], quiet: vec![] }],
         sources: vec![source],
         builders: vec![builder],
         held: vec![Held { builder: 1, version: 5, events: vec![42, 1], triggered_ns: vec![5_000_000, 500] }],

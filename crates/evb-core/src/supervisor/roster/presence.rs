@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Roster, Seat};
+use super::{Audience, Roster, Seat};
 use crate::{
     index::{BuilderIndex, SourceIndex},
     set::SourceSet,
@@ -186,7 +186,7 @@ impl Roster {
         if gathering {
             self.up = self.connected_sources();
         }
-        self.remember_expected(used);
+        self.remember_audience(used);
         outbox.address(self.up.clone(), self.version);
         let positions = |set: &SourceSet| set.iter().map(|index| index as u32).collect();
         let (up, awaited, quiet) =
@@ -211,10 +211,11 @@ impl Roster {
         outbox.send(Recipients::Everyone, Message::Roster(roster));
     }
 
-    /// Keeps the sources that events wait for only of the versions in `used` and of the present
-    /// version.
-    pub(super) fn remember_expected(&mut self, used: &BTreeSet<u32>) {
-        self.expected.retain(|version, _| used.contains(version));
-        self.expected.insert(self.version, self.up.without(self.readouts.quiet()).union(&self.awaited));
+    /// Keeps the audiences only of the versions in `used` and of the present version.
+    pub(super) fn remember_audience(&mut self, used: &BTreeSet<u32>) {
+        self.audiences.retain(|version, _| used.contains(version));
+        let expected = self.up.without(self.readouts.quiet()).union(&self.awaited);
+        let quiet = self.up.without(&expected);
+        self.audiences.insert(self.version, Audience { expected, quiet });
     }
 }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 
-use super::{Readouts, Roster, Seat};
+use super::{Audience, Readouts, Roster, Seat};
 use crate::{
     id::SourceId,
     index::{BuilderIndex, SourceIndex},
@@ -101,7 +101,7 @@ impl Roster {
             }
         }
         (self.up, self.awaited, self.version) = (up, awaited, change.version);
-        self.remember_expected(used);
+        self.remember_audience(used);
         Ok(())
     }
 
@@ -131,12 +131,13 @@ impl Roster {
     }
 
     /// Restores from the totals the sources that were up or awaited, and the sources that
-    /// outstanding events expect.
+    /// outstanding events concern.
     pub(in crate::supervisor) fn recall(&mut self, totals: &Totals) -> Result<(), Nonsense> {
         self.version = ordinal(totals.roster_version)?;
         for expectation in &totals.expectations {
-            let sources = self.recalled_sources(&expectation.sources)?;
-            self.expected.insert(ordinal(expectation.version)?, sources);
+            let expected = self.recalled_sources(&expectation.sources)?;
+            let quiet = self.recalled_sources(&expectation.quiet)?;
+            self.audiences.insert(ordinal(expectation.version)?, Audience { expected, quiet });
         }
         self.up = self.recalled_sources(&totals.up)?;
         self.awaited = self.recalled_sources(&totals.awaited)?;

@@ -186,9 +186,10 @@ fn impossible_peers_are_refused() {
     are_refused(&[
         ("larger than any possible", |totals| totals.roster_version = u32::MAX),
         ("larger than any possible", |totals| {
-            totals.expectations.push(Expectation { version: u32::MAX, sources: vec![] });
+            totals.expectations.push(Expectation { version: u32::MAX, ..Expectation::default() });
         }),
         ("no such source", |totals| totals.expectations[0].sources.push(2)),
+        ("no such source", |totals| totals.expectations[0].quiet.push(2)),
         ("no such source", |totals| totals.up.push(u32::MAX)),
         ("no such source", |totals| totals.awaited.push(2)),
         ("another number of sources", |totals| totals.sources.truncate(1)),
