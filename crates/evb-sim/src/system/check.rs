@@ -52,6 +52,7 @@ impl OfRun<'_> {
         let (mut complete, mut incomplete, mut copies) = (0, 0, 0);
         let mut latest = Utc::UNKNOWN;
         let mut lacking = vec![0; self.scenario.sources.into()];
+        let mut silenced = BTreeSet::new();
         for ((_, event), records) in of_run {
             let mut epochs: Vec<u64> = records.iter().map(|record| record.epoch).collect();
             epochs.sort_unstable();
@@ -64,7 +65,7 @@ impl OfRun<'_> {
             copies += records.len() as u64 - 1;
             latest = check_times(*event, records, latest)?;
             let Some(valid) = records.iter().max_by_key(|record| record.epoch) else { continue };
-            self.check_record(*event, valid)?;
+            self.check_record(*event, valid, &mut silenced)?;
             let lacks = valid.lacks(self.scenario.sources);
             if lacks.is_empty() {
                 complete += 1
@@ -99,16 +100,28 @@ impl OfRun<'_> {
     }
 
     /// Checks that an event record names exactly the sources without a fragment as missing, and
-    /// that a fault or the workload explains each of them.
-    fn check_record(&self, event: EventId, record: &EventRecord) -> Result<(), Failure> {
+    /// that a fault or the workload explains each of them. `silenced` has the sources for which the
+    /// workload had no fragment of an earlier event, so that their readout may count as quiet.
+    fn check_record(
+        &self,
+        event: EventId,
+        record: &EventRecord,
+        silenced: &mut BTreeSet<SourceId>,
+    ) -> Result<(), Failure> {
         let lacks = record.lacks(self.scenario.sources);
         if record.missing != lacks {
             let what = format!("event {event} has no fragment of {lacks:?}, and names {:?}", record.missing);
             return Err(Failure::new(Check::Missing, what));
         }
+        let delay = |id: &SourceId| self.workload.draw(usize::from(id.number()) - 1, event).delay;
+        let latest = record.present.iter().map(delay).max();
         for id in lacks {
-            let has_none = !self.workload.has(usize::from(id.number()) - 1, event);
-            if !has_none && !self.may_lack(id) {
+            // The event closes when the last source that it waits for has delivered.
+            let is_late = Some(delay(&id)) >= latest;
+            let is_quiet = is_late && record.quiet.contains(&id) && silenced.contains(&id);
+            if !self.workload.has(usize::from(id.number()) - 1, event) {
+                silenced.insert(id);
+            } else if !is_quiet && !self.may_lack(id) {
                 let what = format!("event {event}: source {id} is missing, and nothing was wrong with it");
                 return Err(Failure::new(Check::Incomplete, what));
             }

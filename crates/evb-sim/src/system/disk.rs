@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use evb_core::wire::encoding::Encoding;
 use evb_core::{
-    event::Event,
+    event::{Cause, Event},
     id::{EventId, RunNumber, SourceId},
     rng::Rng,
     time::{Instant, Utc},
@@ -40,17 +40,21 @@ pub(crate) struct EventRecord {
     pub(crate) utc: Utc,
     pub(crate) present: Vec<SourceId>,
     pub(crate) missing: Vec<SourceId>,
+    /// The missing sources for which the event did not wait, because their readout was quiet.
+    pub(crate) quiet: Vec<SourceId>,
 }
 
 impl EventRecord {
     /// Creates the record of an event whose content has been checked.
     pub(crate) fn of(event: &Event) -> Self {
+        let quiet = event.missing.iter().filter(|missing| missing.cause == Cause::NoReadout);
         Self {
             epoch: event.epoch.number(),
             builder: event.builder.number(),
             utc: event.utc,
             present: event.fragments().map(|fragment| fragment.source).collect(),
             missing: event.missing_sources().collect(),
+            quiet: quiet.map(|missing| missing.source).collect(),
         }
     }
 
