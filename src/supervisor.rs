@@ -21,7 +21,7 @@ use std::{io, net::SocketAddr, sync::Arc};
 
 use evb_core::{
     id::{Epoch, RunId},
-    supervisor::{Recovery, SupervisorCore, SupervisorRole},
+    supervisor::{Keeper, Recovery, SupervisorCore, SupervisorRole},
 };
 use evb_net::{
     class::TrafficClass,
@@ -37,7 +37,7 @@ use tokio::{
 pub(crate) use closing::refuse_late;
 use commands::Commands;
 use driver::Driver;
-use journal::{Journal, keeper::Keeper};
+use journal::{Journal, writer::JournalWriter};
 use onlookers::Onlookers;
 pub(crate) use registrations::Registrations;
 use state::StateKeeper;
@@ -283,10 +283,11 @@ impl Supervisor {
         let peers = config.plan.sources.len() + config.plan.builders.len();
         let state = config.state.map(StateKeeper::new).transpose()?;
         let (core, journal) = begin(config.plan, config.seed, config.journal)?;
-        let journal = journal.map(|journal| Keeper::new(Box::new(journal))).transpose()?;
+        let journal = journal.map(|journal| JournalWriter::new(Box::new(journal))).transpose()?;
         let name = journal.as_ref().map(|journal| journal.path().display().to_string());
+        let keeper = name.map(|name| Keeper::new(name, Keeper::COMPACT_AT));
         let driver = Driver::new(
-            SupervisorRole::new(core, name),
+            SupervisorRole::new(core, keeper),
             journal,
             Registrations::new(listener, peers, config.control, config.security),
             triggers,

@@ -11,7 +11,7 @@ use evb_core::{
     id::Peer,
     ledger::RunReport,
     supervisor::{SupervisorOutput, SupervisorRole},
-    time::Instant,
+    time::{Instant, earlier},
 };
 use evb_net::{
     clock,
@@ -20,7 +20,7 @@ use evb_net::{
 };
 
 use super::{
-    commands::Commands, journal::keeper::Keeper, links::Links, onlookers::Onlookers,
+    commands::Commands, journal::writer::JournalWriter, links::Links, onlookers::Onlookers,
     registrations::Registrations, state::StateKeeper, trigger_port::TriggerPort, wall_clock::WallClockReader,
 };
 
@@ -28,7 +28,7 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Driver {
     role: SupervisorRole,
-    pub(super) journal: Option<Keeper>,
+    pub(super) journal: Option<JournalWriter>,
     pub(super) registrations: Registrations,
     pub(super) links: Links,
     /// Connections of peers whose registration is not answered yet.
@@ -45,7 +45,7 @@ pub(super) struct Driver {
 impl Driver {
     pub(super) fn new(
         role: SupervisorRole,
-        journal: Option<Keeper>,
+        journal: Option<JournalWriter>,
         registrations: Registrations,
         triggers: Option<TriggerPort>,
         commands: Commands,
@@ -73,9 +73,7 @@ impl Driver {
         loop {
             let now = clock::now();
             self.wall_clock.feed(&mut self.role, now);
-            let is_stalled = self.journal.as_mut().is_some_and(|journal| journal.is_stalled(now));
-            self.role.set_stalled(is_stalled, now);
-            let mut more = self.poll_links(cx, now, is_stalled);
+            let mut more = self.poll_links(cx, now);
             more |= self.commands.poll(cx, &mut self.role, &mut self.links, now);
             more |= self.triggers.as_mut().is_some_and(|port| port.feed(cx, &mut self.role, now));
             self.role.handle_timeout(now);
@@ -84,11 +82,9 @@ impl Driver {
             if let Some(report) = self.report.take() {
                 return Poll::Ready(report);
             }
-            let journal = self.journal.as_ref().and_then(Keeper::next_timeout);
-            let due = [self.role.next_timeout(), self.links.next_timeout(), journal];
-            self.timer.arm(due.into_iter().flatten().min());
+            self.timer.arm(earlier(self.role.next_timeout(), self.links.next_timeout()));
             more |= self.role.next_timeout().is_some_and(|due| due <= now);
-            more |= Keeper::feed(&mut self.journal, cx, &mut self.role, now);
+            more |= JournalWriter::feed(&mut self.journal, cx, &mut self.role, now);
             if more {
                 cx.waker().wake_by_ref(); // The runtime looks for other readable connections.
                 return Poll::Pending;
@@ -101,10 +97,10 @@ impl Driver {
 
     /// Processes new connections and the messages of peers. Returns true if more messages may be
     /// waiting.
-    fn poll_links(&mut self, cx: &mut Context<'_>, now: Instant, is_stalled: bool) -> bool {
-        // While the journal stalls, new peers wait: a registration is answered only when it is
-        // written to the journal.
-        while !is_stalled && let Poll::Ready(incoming) = self.registrations.poll(cx, now) {
+    fn poll_links(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
+        while self.role.takes_registrations()
+            && let Poll::Ready(incoming) = self.registrations.poll(cx, now)
+        {
             self.admit(incoming, now);
         }
         let role = &mut self.role;
@@ -129,14 +125,6 @@ impl Driver {
     /// Carries out the outputs of the state machine and their consequences.
     fn drain(&mut self, cx: &mut Context<'_>, now: Instant) {
         loop {
-            self.carry_out(now);
-            let (mut added, mut written) = (0, 0);
-            if let Some(journal) = &mut self.journal {
-                let core = self.role.core();
-                journal.start(now, || core.snapshot(now));
-                (added, written) = (journal.added(), journal.written());
-            }
-            self.role.handle_journal(added, written);
             self.carry_out(now);
             self.links.poll_flush(cx);
             if !self.forget_lost(now) {
@@ -164,12 +152,12 @@ impl Driver {
                     self.links.drop_link(peer);
                     self.joining.remove(&peer);
                 }
-                SupervisorOutput::Journal(entry) => {
+                SupervisorOutput::Write(write) => {
                     if let Some(journal) = &mut self.journal {
-                        journal.add(*entry, now);
+                        journal.write(write);
                     }
                 }
-                SupervisorOutput::AbandonJournal => self.journal.iter_mut().for_each(Keeper::abandon),
+                SupervisorOutput::AbandonJournal => self.journal.iter_mut().for_each(JournalWriter::abandon),
                 SupervisorOutput::Ended(report) => {
                     let state = self.state.iter().filter(|_| self.role.core().has_begun());
                     state.for_each(|state| state.note_end(&report));

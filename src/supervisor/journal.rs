@@ -2,7 +2,7 @@
 //! before its end is left unchanged.
 
 pub(super) mod entries;
-pub(super) mod keeper;
+pub(super) mod writer;
 #[cfg(test)]
 mod tests;
 
@@ -23,9 +23,6 @@ use evb_core::{
 use evb_net::host::WholeFile;
 
 use entries::{Entries, Fault, HEADER, frame};
-
-/// File length above which a journal is replaced by a snapshot.
-const COMPACT_AT: u64 = 8 << 20;
 
 /// The file in which a supervisor records all that another supervisor needs to go on with its run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,8 +105,6 @@ pub(super) struct Journal {
     untidy: bool,
     /// True if the directory entry of the file must be synced as well.
     nameless: bool,
-    /// File length from which a snapshot is to replace the journal.
-    compact_at: u64,
 }
 
 /// Returns the run of a journal if that run is not over: a supervisor with this journal goes on
@@ -158,7 +153,6 @@ impl Journal {
             endless: false,
             untidy: true,
             nameless: fsync == JournalFsync::Commit,
-            compact_at: COMPACT_AT,
         };
         if length == 0 {
             journal.clear().map_err(fault("write"))?;
@@ -222,15 +216,14 @@ impl Journal {
         Ok(())
     }
 
-    pub(super) fn is_long(&self) -> bool {
-        self.length > self.compact_at && self.pending.is_empty()
+    /// Returns the length of the valid part of the file.
+    pub(super) fn length(&self) -> u64 {
+        self.length
     }
 
     /// Replaces all entries by the given ones, in a new file that is then renamed to the old name.
-    /// A failure changes nothing, and [`Self::is_long`] returns true again only when the journal
-    /// has grown further.
+    /// A failure changes nothing.
     pub(super) fn replace(&mut self, entries: &[Entry]) -> io::Result<()> {
-        self.compact_at = self.length + COMPACT_AT;
         let mut bytes = HEADER.to_vec();
         if !entries.iter().all(|entry| frame(entry, &mut bytes)) {
             return Err(too_large());
@@ -241,7 +234,6 @@ impl Journal {
         whole.file()?.write_all(&bytes)?;
         let file = whole.finish()?;
         (self.file, self.length, self.untidy) = (file, bytes.len() as u64, false);
-        self.compact_at = COMPACT_AT.max(2 * self.length);
         // Until the new name is synced, the old file is as good, because no entry was added since.
         self.nameless = self.fsync == JournalFsync::Commit;
         Ok(())

@@ -83,7 +83,7 @@ pub use live::{BuilderLive, LatencySurvey, SourceLive};
 pub use output::{Output, Progress, Recipients, RunState};
 pub use plan::{AssignmentPolicy, JournalFsync, MOST_SLOTS, PlanError, RunPlan, SLOTS_BESIDE};
 pub use recovery::{RecoverError, Recovery, unfinished};
-pub use role::{JOURNAL_RETRY, JOURNAL_STALL, SupervisorOutput, SupervisorRole};
+pub use role::{JournalWrite, Keeper, SupervisorOutput, SupervisorRole};
 pub use survey::{BuilderSurvey, FrontEndSurvey, Presence, SourceSurvey, Survey};
 
 use assigner::Assigner;

@@ -24,7 +24,7 @@ use evb_core::{
 use super::{Supervisor, SupervisorConfig, SupervisorHandle, answer, control, join, plan};
 use crate::supervisor::journal::{
     Journal, JournalConfig, JournalFsync,
-    keeper::{Keeper, Store},
+    writer::{JournalWriter, Store},
 };
 
 /// Time for which the disk hangs: longer than the time for which peers wait for a heartbeat, and
@@ -71,8 +71,8 @@ impl Store for Gated {
         self.0.commit()
     }
 
-    fn is_long(&self) -> bool {
-        self.0.is_long()
+    fn length(&self) -> u64 {
+        self.0.length()
     }
 
     fn replace(&mut self, entries: &[Entry]) -> io::Result<()> {
@@ -157,7 +157,7 @@ async fn begin(path: &Path, gate: &Arc<Gate>) -> Supervisor {
     let mut supervisor = Supervisor::bind(config).await.unwrap();
     supervisor.driver.journal = None;
     let journal = Journal::open(journal, |_| {}).unwrap();
-    supervisor.driver.journal = Some(Keeper::new(Box::new(Gated(journal, Arc::clone(gate)))).unwrap());
+    supervisor.driver.journal = Some(JournalWriter::new(Box::new(Gated(journal, Arc::clone(gate)))).unwrap());
     supervisor
 }
 

@@ -2,10 +2,10 @@
 //! back an output until the journal entries that the output depends on are written.
 
 mod held;
+mod keeper;
 #[cfg(test)]
 mod tests;
 
-use core::time::Duration;
 use std::collections::VecDeque;
 
 use held::HeldOutputs;
@@ -15,27 +15,15 @@ use crate::{
     id::Peer,
     ledger::RunReport,
     quantities::counted,
-    time::Instant,
+    time::{Instant, earlier},
     trigger::{
         announcement::{Announcement, Asked},
         numbers::Judged,
     },
-    wire::{
-        control::{Control, Hello, Message, Refusal, Welcome},
-        journal::Entry,
-    },
+    wire::control::{Control, Hello, Message, Refusal, Welcome},
 };
 
-/// Time for which a run waits when its journal cannot be written. After that, the run continues
-/// without a journal.
-const JOURNAL_PATIENCE: Duration = Duration::from_secs(5);
-
-/// Time that a write of the journal may take. If a write takes longer, triggers are inhibited, and
-/// the disk is named as the cause.
-pub const JOURNAL_STALL: Duration = Duration::from_millis(100);
-
-/// Time from a failed write of the journal to the next attempt.
-pub const JOURNAL_RETRY: Duration = Duration::from_millis(100);
+pub use keeper::{JournalWrite, Keeper};
 
 /// An action for the driver.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,8 +51,9 @@ pub enum SupervisorOutput {
         /// Reason for the log.
         reason: String,
     },
-    /// Write an entry to the journal.
-    Journal(Box<Entry>),
+    /// Write to the journal. Call [`SupervisorRole::handle_journal_written`] or
+    /// [`SupervisorRole::handle_journal_failure`] afterwards; until then, no other write follows.
+    Write(JournalWrite),
     /// Remove the journal, because the run continues without it and it would become wrong. Call
     /// [`SupervisorRole::handle_journal_abandoned`] afterwards.
     AbandonJournal,
@@ -72,39 +61,23 @@ pub enum SupervisorOutput {
     Ended(Box<RunReport>),
 }
 
-/// State of the journal as far as the supervisor knows it.
-#[derive(Clone, Debug)]
-struct Journal {
-    /// The journal's name for operators.
-    name: String,
-    /// Time since which the journal cannot be written, and the reason; `None` while it can be
-    /// written.
-    fails: Option<(Instant, String)>,
-}
-
 /// State machine of a supervisor process, with its journal.
 ///
-/// After all inputs that share one `now`, call [`poll`](Self::poll) until it returns `None`, pass
-/// the journal's state to [`handle_journal`](Self::handle_journal), and call `poll` until `None`
-/// again.
+/// After all inputs that share one `now`, call [`handle_timeout`](Self::handle_timeout), then
+/// [`poll`](Self::poll) until it returns `None`.
 #[derive(Clone, Debug)]
 pub struct SupervisorRole {
     core: SupervisorCore,
     /// Outputs that depend on no journal entry, or whose entries are written.
     ready: VecDeque<SupervisorOutput>,
     held: HeldOutputs,
-    journal: Option<Journal>,
+    keeper: Option<Keeper>,
 }
 
 impl SupervisorRole {
-    /// Creates the role from a state machine. `journal` is the name of the journal, if one is kept.
-    pub fn new(core: SupervisorCore, journal: Option<String>) -> Self {
-        Self {
-            core,
-            ready: VecDeque::new(),
-            held: HeldOutputs::default(),
-            journal: journal.map(|name| Journal { name, fails: None }),
-        }
+    /// Creates the role from a state machine, and from the keeper of its journal, if one is kept.
+    pub fn new(core: SupervisorCore, keeper: Option<Keeper>) -> Self {
+        Self { core, ready: VecDeque::new(), held: HeldOutputs::default(), keeper }
     }
 
     /// Returns the state machine for inspection.
@@ -121,6 +94,12 @@ impl SupervisorRole {
     /// and the end of the run.
     pub fn run_mut(&mut self) -> &mut SupervisorCore {
         &mut self.core
+    }
+
+    /// Returns true if new peers may register. While the journal stalls, they wait, because a
+    /// registration is answered only when it is written to the journal.
+    pub fn takes_registrations(&self) -> bool {
+        !self.keeper.as_ref().is_some_and(Keeper::is_stalled)
     }
 
     /// Registers a peer that sent a `Hello`. [`SupervisorOutput::Connect`] follows when the
@@ -177,73 +156,51 @@ impl SupervisorRole {
         self.held.push(SupervisorOutput::Confirmed(number));
     }
 
-    /// Notes whether a slow write of the journal has to stop decisions at present.
-    pub fn set_stalled(&mut self, is_stalled: bool, now: Instant) {
-        if is_stalled {
-            self.core.stall_journal(now);
-            self.ready.extend(self.held.take_confirmed());
-        } else {
-            self.core.journal_goes_on(now);
+    /// Notes that the journal's current write is finished, and the journal's length. `replaced` is
+    /// an error if the snapshot of the write did not replace the journal.
+    pub fn handle_journal_written(&mut self, length: u64, replaced: Result<(), String>, now: Instant) {
+        if let Some(keeper) = &mut self.keeper {
+            keeper.handle_written(length, replaced, now);
         }
+        self.heed_disk(now);
     }
 
-    /// Ends a turn. All outputs of the turn depend on the first `added` entries of the journal, of
-    /// which `written` are on disk.
-    pub fn handle_journal(&mut self, added: u64, written: u64) {
-        self.held.seal(added);
-        while let Some(output) = self.held.pop(written) {
-            self.ready.push_back(output);
-        }
-    }
-
-    /// Notes that entries were written to the journal.
-    pub fn handle_journal_written(&mut self) {
-        if let Some(Journal { name, fails }) = &mut self.journal
-            && fails.take().is_some()
-        {
-            tracing::warn!(
-                path = name,
-                "the supervisor's journal {name} can be written again, and the run goes on: nothing needs to be done"
-            );
-        }
-    }
-
-    /// Notes that entries could not be written, and the reason. The driver tries again until
-    /// [`SupervisorOutput::AbandonJournal`] follows.
+    /// Notes that the journal's current write failed, and the reason. Another write follows, or
+    /// [`SupervisorOutput::AbandonJournal`].
     pub fn handle_journal_failure(&mut self, error: String, now: Instant) {
-        let Some(Journal { name, fails }) = &mut self.journal else { return };
-        if fails.is_none() {
-            tracing::warn!(path = name, %error, "the supervisor's journal {name} cannot be written, and the run takes no triggers: {error}; make room on its disk");
-        }
-        let (since, _) = fails.get_or_insert((now, error));
-        if now.since(*since) >= JOURNAL_PATIENCE {
+        if self.keeper.as_mut().is_some_and(|keeper| keeper.handle_failure(error, now)) {
             self.ready.push_back(SupervisorOutput::AbandonJournal);
         }
     }
 
     /// Notes that the driver has given up the journal, and the result of removing it. The run
     /// continues without a journal.
-    pub fn handle_journal_abandoned(&mut self, removed: Result<(), String>) {
-        let Some(Journal { name, fails }) = self.journal.take() else { return };
-        let error = fails.map_or_else(|| "the journal's thread ended".to_owned(), |(_, error)| error);
-        let mut problem =
-            format!("the journal {name} could not be written: {error}; the run went on without it");
-        if let Err(error) = removed {
-            problem += &format!(", and it could not be removed: {error}; remove it before the next start");
-        }
-        tracing::warn!(
-            "{problem}; keep the supervisor running until the run is over, because this run cannot go on without it, and repair the disk"
-        );
-        self.core.abandon_journal(problem);
+    pub fn handle_journal_abandoned(&mut self, removed: Result<(), String>, now: Instant) {
+        let Some(keeper) = self.keeper.take() else { return };
+        self.core.abandon_journal(keeper.abandon(removed));
         // Without a journal, no output has to wait for an entry.
         self.held.free();
+        self.heed_disk(now);
+    }
+
+    /// Stops decisions while the journal's disk is too slow. Confirmations do not wait for it.
+    fn heed_disk(&mut self, now: Instant) {
+        self.keeper.iter_mut().for_each(|keeper| keeper.handle_timeout(now));
+        if self.takes_registrations() {
+            self.core.journal_goes_on(now);
+        } else {
+            self.core.stall_journal(now);
+            self.ready.extend(self.held.take_confirmed());
+        }
     }
 
     /// Returns the next action for the driver; `None` if there is none before the next input.
     pub fn poll(&mut self, now: Instant) -> Option<SupervisorOutput> {
-        if let Some(output) = self.ready.pop_front() {
-            return Some(output);
-        }
+        let output = self.ready.pop_front().or_else(|| self.poll_core(now));
+        output.or_else(|| self.end_turn(now))
+    }
+
+    fn poll_core(&mut self, now: Instant) -> Option<SupervisorOutput> {
         while let Some(output) = self.core.poll(now) {
             match output {
                 // A heartbeat depends on no entry, and peers wait for it, so it is sent at once.
@@ -257,7 +214,11 @@ impl SupervisorRole {
                     return Some(SupervisorOutput::Drop { peer, reason });
                 }
                 Output::Begun(result) => self.held.push(SupervisorOutput::Begun(result)),
-                Output::Journal(entry) => return Some(SupervisorOutput::Journal(entry)),
+                Output::Journal(entry) => {
+                    if let Some(keeper) = &mut self.keeper {
+                        keeper.add(*entry, now);
+                    }
+                }
                 Output::Ended(report) => {
                     let report = self.closed(report);
                     self.held.push(SupervisorOutput::Ended(report));
@@ -267,16 +228,31 @@ impl SupervisorRole {
         None
     }
 
+    /// Ends a turn, when the state machine has no more outputs: all outputs of the turn depend on
+    /// the entries that were added so far.
+    fn end_turn(&mut self, now: Instant) -> Option<SupervisorOutput> {
+        let (core, mut added, mut written) = (&self.core, 0, 0);
+        if let Some(keeper) = &mut self.keeper {
+            if let Some(write) = keeper.poll(now, || core.snapshot(now)) {
+                return Some(SupervisorOutput::Write(write));
+            }
+            (added, written) = (keeper.added(), keeper.written());
+        }
+        self.held.seal(added);
+        self.held.pop(written)
+    }
+
     /// Handles the passage of time.
     pub fn handle_timeout(&mut self, now: Instant) {
-        if self.next_timeout().is_some_and(|due| due <= now) {
+        self.heed_disk(now);
+        if self.core.next_timeout().is_some_and(|due| due <= now) {
             self.core.handle_timeout(now);
         }
     }
 
     /// Returns the time at which [`handle_timeout`](Self::handle_timeout) must be called next.
     pub fn next_timeout(&self) -> Option<Instant> {
-        self.core.next_timeout()
+        earlier(self.core.next_timeout(), self.keeper.as_ref().and_then(Keeper::next_timeout))
     }
 
     /// Checks the invariants, for tests and the simulator.

@@ -6,7 +6,7 @@ mod joining;
 mod stage;
 mod source;
 mod builder;
-mod keeper;
+mod journal;
 mod supervisor;
 
 use std::collections::BTreeSet;

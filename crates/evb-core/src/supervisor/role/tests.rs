@@ -1,3 +1,5 @@
+use core::time::Duration;
+
 use super::*;
 use crate::{
     supervisor::tests::{EVERYBODY, control, hello, plan, source},
@@ -10,26 +12,35 @@ const START: Instant = Instant::from_nanos(1_000_000);
 fn role(journal: bool) -> SupervisorRole {
     let plan = super::super::RunPlan { journal, ..plan(TriggerKind::External) };
     let core = SupervisorCore::new(plan, 1, START).unwrap();
-    SupervisorRole::new(core, journal.then(|| "a.journal".to_owned()))
+    SupervisorRole::new(core, journal.then(|| Keeper::new("a.journal", Keeper::COMPACT_AT)))
 }
 
-/// Returns all outputs that are available now, and the number of journal entries among them.
-fn poll(role: &mut SupervisorRole) -> (Vec<SupervisorOutput>, u64) {
-    let outputs: Vec<_> = core::iter::from_fn(|| role.poll(START)).collect();
-    let entries = outputs.iter().filter(|output| matches!(output, SupervisorOutput::Journal(_))).count();
-    (outputs, entries as u64)
+/// Returns all outputs that are available now.
+fn poll(role: &mut SupervisorRole) -> Vec<SupervisorOutput> {
+    core::iter::from_fn(|| role.poll(START)).collect()
 }
 
-/// Returns a role whose peers are all registered and ready, and the number of entries in the
-/// journal.
-fn running(journal: bool) -> (SupervisorRole, u64) {
+/// Returns the number of journal entries among the outputs.
+fn entries(outputs: &[SupervisorOutput]) -> usize {
+    let of = |output: &SupervisorOutput| match output {
+        SupervisorOutput::Write(write) => write.entries.len(),
+        _ => 0,
+    };
+    outputs.iter().map(of).sum()
+}
+
+fn write_down(role: &mut SupervisorRole) {
+    role.handle_journal_written(1000, Ok(()), START);
+}
+
+/// Returns a role whose peers are all registered and ready, and whose entries are all written.
+fn running(journal: bool) -> SupervisorRole {
     let mut role = role(journal);
-    let mut added = 0;
     for peer in EVERYBODY {
         role.register(&hello(peer), START).unwrap();
-        added += poll(&mut role).1;
-        role.handle_journal(added, added);
-        let (told, _) = poll(&mut role);
+        let mut told = poll(&mut role);
+        write_down(&mut role);
+        told.extend(poll(&mut role));
         assert!(told.contains(&SupervisorOutput::Connect(peer)), "{told:?}");
     }
     for peer in [source(3), source(5)] {
@@ -38,10 +49,10 @@ fn running(journal: bool) -> (SupervisorRole, u64) {
     for peer in EVERYBODY {
         role.handle_message(peer, control(Message::Begun(Begun::default())), START);
     }
-    added += poll(&mut role).1;
-    role.handle_journal(added, added);
     poll(&mut role);
-    (role, added)
+    write_down(&mut role);
+    poll(&mut role);
+    role
 }
 
 fn sends(outputs: &[SupervisorOutput]) -> usize {
@@ -50,78 +61,74 @@ fn sends(outputs: &[SupervisorOutput]) -> usize {
 
 #[test]
 fn nothing_leaves_before_what_it_depends_on_is_written() {
-    let (mut role, mut added) = running(true);
+    let mut role = running(true);
     role.run_mut().trigger(1, START);
-    let (outputs, entries) = poll(&mut role);
-    assert_eq!((entries, sends(&outputs)), (1, 0));
-    added += entries;
-    role.handle_journal(added, added - 1);
-    assert_eq!(poll(&mut role).0, []);
-    role.handle_journal(added, added);
-    assert_eq!(sends(&poll(&mut role).0), 2, "an assignment and a decision");
+    let outputs = poll(&mut role);
+    assert_eq!((entries(&outputs), sends(&outputs)), (1, 0));
+    role.run_mut().trigger(1, START);
+    assert_eq!(poll(&mut role), [], "one write at a time");
+    write_down(&mut role);
+    let outputs = poll(&mut role);
+    assert_eq!((entries(&outputs), sends(&outputs)), (1, 2), "an assignment and a decision");
+    write_down(&mut role);
+    assert_eq!(sends(&poll(&mut role)), 2);
 }
 
 #[test]
 fn a_peer_is_told_of_its_registration_once_it_is_written_and_not_after_it_is_gone() {
     let mut role = role(true);
     role.register(&hello(source(3)), START).unwrap();
-    let (outputs, added) = poll(&mut role);
-    assert!(added > 0 && !outputs.contains(&SupervisorOutput::Connect(source(3))));
+    let outputs = poll(&mut role);
+    assert!(entries(&outputs) > 0 && !outputs.contains(&SupervisorOutput::Connect(source(3))));
     role.handle_message(source(3), control(Message::Stop(Stop::default())), START);
     role.handle_message(source(3), Control { message: None }, START);
-    let (outputs, entries) = poll(&mut role);
+    let outputs = poll(&mut role);
     assert!(outputs.iter().any(|output| matches!(output, SupervisorOutput::Drop { .. })), "{outputs:?}");
-    role.handle_journal(added + entries, added + entries);
-    assert!(!poll(&mut role).0.contains(&SupervisorOutput::Connect(source(3))));
+    for _ in 0..2 {
+        write_down(&mut role);
+        assert!(!poll(&mut role).contains(&SupervisorOutput::Connect(source(3))));
+    }
 }
 
 #[test]
 fn a_run_goes_on_without_a_journal_that_cannot_be_written() {
-    let (mut role, mut added) = running(true);
-    let written = added;
+    let mut role = running(true);
     role.run_mut().trigger(1, START);
-    added += poll(&mut role).1;
-    role.handle_journal(added, written);
+    poll(&mut role);
     role.handle_journal_failure("no space".to_owned(), START);
-    assert_eq!(poll(&mut role).0, []);
-    let late = START + JOURNAL_PATIENCE;
+    assert_eq!(poll(&mut role), []);
+    let late = START + Duration::from_secs(5);
+    assert!(matches!(role.poll(late), Some(SupervisorOutput::Write(_))), "it is tried again");
     role.handle_journal_failure("no space".to_owned(), late);
-    assert_eq!(poll(&mut role).0, [SupervisorOutput::AbandonJournal]);
-    role.handle_journal_abandoned(Err("read-only".to_owned()));
-    role.handle_journal(added, written);
-    assert_eq!(sends(&poll(&mut role).0), 2, "no message waits for the journal");
+    assert_eq!(role.poll(late), Some(SupervisorOutput::AbandonJournal));
+    role.handle_journal_abandoned(Err("read-only".to_owned()), late);
+    assert_eq!(sends(&poll(&mut role)), 2, "no message waits for the journal");
 }
 
 #[test]
 fn a_change_is_confirmed_when_it_is_written() {
-    let (mut role, mut added) = running(true);
+    let mut role = running(true);
     role.run_mut().pause(START).unwrap();
     role.confirm(7);
-    let written = added;
-    added += poll(&mut role).1;
-    assert!(added > written);
-    role.handle_journal(added, written);
-    assert_eq!(poll(&mut role).0, []);
-    role.handle_journal(added, added);
-    assert!(poll(&mut role).0.contains(&SupervisorOutput::Confirmed(7)));
+    assert!(!poll(&mut role).contains(&SupervisorOutput::Confirmed(7)));
+    write_down(&mut role);
+    assert!(poll(&mut role).contains(&SupervisorOutput::Confirmed(7)));
+    role.run_mut().resume(START).unwrap();
     role.confirm(8);
-    assert_eq!(poll(&mut role).0, []);
-    role.set_stalled(true, START);
-    assert_eq!(poll(&mut role).0, [SupervisorOutput::Confirmed(8)], "confirmations do not wait for it");
-}
-
-#[test]
-fn a_journal_that_can_be_written_again_has_all_its_time_anew() {
-    let (mut role, _) = running(true);
-    role.handle_journal_failure("no space".to_owned(), START);
-    role.handle_journal_written();
-    role.handle_journal_failure("no space".to_owned(), START + JOURNAL_PATIENCE);
-    assert_eq!(poll(&mut role).0, []);
+    let outputs = poll(&mut role);
+    assert!(entries(&outputs) > 0 && !outputs.contains(&SupervisorOutput::Confirmed(8)), "{outputs:?}");
+    role.handle_timeout(START + Duration::from_millis(100));
+    assert!(!role.takes_registrations());
+    let outputs = poll(&mut role);
+    assert_eq!(outputs[0], SupervisorOutput::Confirmed(8), "confirmations do not wait for it");
+    assert_eq!((entries(&outputs), sends(&outputs)), (0, 4), "nor do heartbeats");
+    write_down(&mut role);
+    assert!(role.takes_registrations());
 }
 
 #[test]
 fn triggers_whose_announcements_are_missing_are_made_up_for_and_leaps_ignored() {
-    let (mut role, _) = running(false);
+    let mut role = running(false);
     let announced = |number| Asked::Announced(Announcement { number, sent_ns: 0 });
     for number in [1, 4, 3, 4 + MAX_COUNT + 1] {
         role.handle_trigger(announced(number), START);

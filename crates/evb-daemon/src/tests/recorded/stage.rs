@@ -266,9 +266,7 @@ impl Stage {
     }
 
     fn poll(&mut self) {
-        self.role.handle_journal(0, 0);
         while let Some(output) = self.role.poll(self.now) {
-            self.role.handle_journal(0, 0);
             match output {
                 SupervisorOutput::Send { to: Recipients::Builder(id), message } => {
                     let Some(Message::Assignments(batch)) = message.message else { continue };

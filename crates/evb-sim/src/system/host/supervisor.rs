@@ -10,17 +10,14 @@ use evb_core::{
     rng::Rng,
     session::HANDSHAKE_TIMEOUT,
     supervisor::{
-        Progress, Recipients, RecoverError, Recovery, RunPlan, SupervisorCore, SupervisorOutput,
+        Keeper, Progress, Recipients, RecoverError, Recovery, RunPlan, SupervisorCore, SupervisorOutput,
         SupervisorRole,
     },
     time::{Instant, earlier},
     wire::control::{Control, Hello, Message, Welcome},
 };
 
-use super::{
-    Spinning, Surroundings,
-    keeper::{Done, Keeper},
-};
+use super::{Spinning, Surroundings, journal::JournalDisk};
 use crate::{
     stream::{read_control, write_control},
     system::{
@@ -43,7 +40,7 @@ pub(crate) enum Command {
 
 pub(crate) struct SupervisorHost {
     role: SupervisorRole,
-    keeper: Option<Keeper>,
+    journal: JournalDisk,
     /// Connections of peers that are registered but whose greetings are not answered yet.
     joining: BTreeMap<Peer, (EndId, Welcome)>,
     greetings: Vec<(EndId, Instant)>,
@@ -68,6 +65,7 @@ impl SupervisorHost {
         let failed = |what: String| NotStarted::Failed(Failure::new(Check::Ledger, what));
         let (now, seed, has_journal) = (around.now(), around.scenario.seed, plan.journal);
         let entries = around.journal.read().map_err(|_| failed("the journal is damaged".to_owned()))?;
+        let compact_at = around.scenario.compact_at as u64;
         let sources = plan.sources.clone();
         let mut recovery = Recovery::new(plan.clone());
         entries.iter().for_each(|entry| recovery.read(entry));
@@ -86,8 +84,8 @@ impl SupervisorHost {
         };
         around.network.nodes[around.node].listens = true;
         Ok(Self {
-            role: SupervisorRole::new(core, has_journal.then(|| "journal".to_owned())),
-            keeper: has_journal.then(Keeper::default),
+            role: SupervisorRole::new(core, has_journal.then(|| Keeper::new("journal", compact_at))),
+            journal: JournalDisk::default(),
             joining: BTreeMap::new(),
             greetings: Vec::new(),
             links: BTreeMap::new(),
@@ -108,9 +106,7 @@ impl SupervisorHost {
 
     /// Leaves the journal as it is if the process dies now, perhaps in the middle of a write.
     pub(crate) fn tear(&self, around: &mut Surroundings<'_>, rng: &mut Rng) {
-        if let Some(keeper) = &self.keeper {
-            keeper.tear(around, rng);
-        }
+        self.journal.tear(around, rng);
     }
 
     /// Carries out a request of an operator; an error is the reason why the request was refused.
@@ -137,40 +133,29 @@ impl SupervisorHost {
     pub(crate) fn turn(&mut self, around: &mut Surroundings<'_>) -> Result<(), Failure> {
         let now = around.now();
         self.role.run_mut().handle_wall_clock(around.wall_clock(), now);
-        let stalled = self.note_stall(now);
-        self.greet(stalled, around)?;
+        self.greet(around)?;
         self.read_links(around)?;
         self.role.handle_timeout(now);
         self.drain(around);
-        while let Some(done) = self.keeper.as_mut().and_then(|keeper| keeper.poll(around)) {
+        while let Some(done) = self.journal.poll(around) {
             match done {
-                Done::Written => self.role.handle_journal_written(),
-                Done::Failed => self.role.handle_journal_failure("the disk fails".to_owned(), now),
+                Ok(length) => self.role.handle_journal_written(length, Ok(()), now),
+                Err(error) => self.role.handle_journal_failure(error, now),
             }
-            self.note_stall(now);
             self.drain(around);
         }
         self.role.invariants();
-        let journal = self.keeper.as_ref().and_then(|keeper| keeper.next_timeout(around));
-        let next = earlier(self.role.next_timeout(), journal);
+        let next = earlier(self.role.next_timeout(), self.journal.next_timeout(around));
         self.spinning.check(Peer::Supervisor, next, now)?;
         around.wake_at(next);
         Ok(())
     }
 
-    fn note_stall(&mut self, now: Instant) -> bool {
-        let stalled = self.keeper.as_mut().is_some_and(|keeper| keeper.is_stalled(now));
-        self.role.set_stalled(stalled, now);
-        stalled
-    }
-
-    fn greet(&mut self, stalled: bool, around: &mut Surroundings<'_>) -> Result<(), Failure> {
+    fn greet(&mut self, around: &mut Surroundings<'_>) -> Result<(), Failure> {
         let now = around.now();
         let accepted = mem::take(&mut around.network.nodes[around.node].accepted);
         self.greetings.extend(accepted.into_iter().map(|end| (end, now)));
-        if stalled {
-            // While the journal is stalled, greetings are not answered, because registrations
-            // cannot be recorded.
+        if !self.role.takes_registrations() {
             return Ok(());
         }
         for (end, since) in mem::take(&mut self.greetings) {
@@ -218,18 +203,8 @@ impl SupervisorHost {
         Ok(())
     }
 
-    /// Carries out the outputs of the role, and releases messages whose journal entries are
-    /// written.
+    /// Carries out the outputs of the role, and sends its messages.
     fn drain(&mut self, around: &mut Surroundings<'_>) {
-        let now = around.now();
-        self.carry_out(around);
-        let (mut added, mut written) = (0, 0);
-        if let Some(keeper) = &mut self.keeper {
-            let core = self.role.core();
-            keeper.start(now, || core.snapshot(now));
-            (added, written) = (keeper.added(), keeper.written());
-        }
-        self.role.handle_journal(added, written);
         self.carry_out(around);
         for end in self.links.values() {
             around.network.flush(*end);
@@ -253,15 +228,10 @@ impl SupervisorHost {
                     around.say(|| format!("closes on {peer}: {reason}"));
                     self.drop_link(peer, around);
                 }
-                SupervisorOutput::Journal(entry) => {
-                    if let Some(keeper) = &mut self.keeper {
-                        keeper.add(*entry, now);
-                    }
-                }
+                SupervisorOutput::Write(write) => self.journal.write(write, now),
                 SupervisorOutput::AbandonJournal => {
-                    self.keeper = None;
                     around.journal.clear();
-                    self.role.handle_journal_abandoned(Ok(()));
+                    self.role.handle_journal_abandoned(Ok(()), now);
                 }
                 SupervisorOutput::Ended(report) => self.report = Some(report),
             }
