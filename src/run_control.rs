@@ -17,6 +17,7 @@ use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc};
 use evb_core::{
     id::{BuilderId, Peer},
     ledger::RunReport,
+    run_control::leader::Request,
     units::Frequency,
 };
 use tokio::sync::{mpsc, oneshot, watch};
@@ -28,43 +29,17 @@ use crate::{
     supervisor::{RunPlan, SupervisorConfig},
     watch::Watch,
 };
-use leader::{Ask, Leader};
+use leader::{Ask, Driver};
 
 pub use crate::supervisor::LastRun;
 pub use evb_core::ledger::Annotation;
-pub use evb_core::run_control::{Command, Refusal, State};
+pub use evb_core::run_control::{Command, Refusal, State, SystemError};
 pub use history::{CauseFraction, Sample};
 pub use problems::{Problem, Severity};
 pub use status::{LiveRates, Status, Totals};
 
 /// Number of requests that may wait for the leader.
 const ASKS: usize = 64;
-
-/// Reason for which a run cannot be configured or started: its origin, a description, and advice.
-///
-/// ```
-/// use evb::run_control::SystemError;
-///
-/// let error = SystemError::new("source 3", "its card has no power", "switch the crate on");
-/// assert_eq!(error.to_string(), "source 3: its card has no power; switch the crate on");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{refused_by}: {reason}; {remedy}")]
-pub struct SystemError {
-    /// Origin of the refusal: the configuration, a source, a builder, …
-    pub refused_by: String,
-    /// Description of the problem.
-    pub reason: String,
-    /// Advice on how to solve the problem.
-    pub remedy: String,
-}
-
-impl SystemError {
-    /// Creates an error from its parts.
-    pub fn new(refused_by: impl Into<String>, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { refused_by: refused_by.into(), reason: reason.into(), remedy: remedy.into() }
-    }
-}
 
 /// The future of a source or builder of this process that is joining a run.
 ///
@@ -285,7 +260,7 @@ impl RunControl {
     pub fn new(system: impl System, autostart: bool) -> Self {
         let (asks, asked) = mpsc::channel(ASKS);
         let (show, shown) = watch::channel(Shown::default());
-        tokio::spawn(Leader::new(system, autostart, asked, show).lead());
+        tokio::spawn(Driver::new(system, autostart, asked, show).lead());
         Self { asks, shown }
     }
 
@@ -313,7 +288,7 @@ impl RunControl {
     /// [`Refusal`]: the command is not allowed in this state, peers are missing, or the annotation
     /// is too long.
     pub async fn start_with(&self, annotation: Annotation) -> Result<State, Refusal> {
-        self.ask("start", |answer| Ask::Start(annotation, answer)).await?
+        self.request("start", Request::Start(annotation)).await
     }
 
     /// Pauses the run: the run takes no triggers until it is resumed.
@@ -354,7 +329,7 @@ impl RunControl {
     /// # Errors
     /// [`Refusal`], with its origin, its reason, and advice.
     pub async fn command(&self, command: Command) -> Result<State, Refusal> {
-        self.ask(command.name(), |answer| Ask::Command(command, answer)).await?
+        self.request(command.name(), Request::Command(command)).await
     }
 
     /// Sets the trigger rate of this run and of the runs that follow.
@@ -362,7 +337,7 @@ impl RunControl {
     /// # Errors
     /// [`Refusal`]: the command is not allowed in this state, or the trigger has no rate.
     pub async fn set_rate(&self, rate: Frequency) -> Result<(), Refusal> {
-        self.ask("rate", |answer| Ask::Rate(rate, answer)).await?
+        self.request("rate", Request::Rate(rate)).await.map(drop)
     }
 
     /// Adds a builder to this run and to the runs that follow. The builder has to register by
@@ -371,7 +346,7 @@ impl RunControl {
     /// # Errors
     /// [`Refusal`]: the command is not allowed in this state, or the builder takes part already.
     pub async fn add_builder(&self, id: BuilderId) -> Result<(), Refusal> {
-        self.ask("add-builder", |answer| Ask::Add(id, answer)).await?
+        self.request("add-builder", Request::Add(id)).await.map(drop)
     }
 
     /// Removes a builder: the builder gets no more events, and leaves when its events are settled.
@@ -379,7 +354,7 @@ impl RunControl {
     /// # Errors
     /// [`Refusal`]: the command is not allowed in this state, or the builder does not take part.
     pub async fn remove_builder(&self, id: BuilderId) -> Result<(), Refusal> {
-        self.ask("remove-builder", |answer| Ask::Remove(id, answer)).await?
+        self.request("remove-builder", Request::Remove(id)).await.map(drop)
     }
 
     /// Returns the complete status of the system and its run.
@@ -403,7 +378,7 @@ impl RunControl {
     /// # Errors
     /// [`Refusal`]: the leader has ended already.
     pub async fn close(&self, cause: &str) -> Result<(), Refusal> {
-        self.ask("close", |answer| Ask::Close(cause.to_owned(), answer)).await
+        self.request("close", Request::Close(cause.to_owned())).await.map(drop)
     }
 
     /// Returns a watch of the state, and of the last run's results.
@@ -421,6 +396,10 @@ impl RunControl {
             // The receiver fails only when the leader has ended, so no run is under way.
             Err(_) => self.shown.borrow().last_run.clone(),
         }
+    }
+
+    async fn request(&self, name: &str, request: Request) -> Result<State, Refusal> {
+        self.ask(name, |answer| Ask::Request(request, answer)).await?
     }
 
     async fn ask<T>(&self, request: &str, ask: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Result<T, Refusal> {

@@ -48,13 +48,13 @@ use crate::role::TurnCounters;
 pub use evb_core::{
     ledger::RunReport,
     supervisor::{
-        AssignmentPolicy, BuilderSurvey, ChangeError, NotReady, PlanError, Presence, Progress, RecoverError,
-        RunPlan, RunState, SourceLoss, SourceSurvey, Survey,
+        AssignmentPolicy, BeginError, BuilderSurvey, ChangeError, NotReady, PlanError, Presence, Progress,
+        RecoverError, RunOver, RunPlan, RunState, SourceLoss, SourceSurvey, Survey,
     },
     trigger::TriggerKind,
     units::Frequency,
 };
-pub use handle::{BeginError, RunOver, SteeringError, SupervisorHandle};
+pub use handle::{SteeringError, SupervisorHandle};
 pub use journal::{JournalConfig, JournalError, JournalFsync, unfinished_run};
 pub use last_run::LastRun;
 pub use state::StateDir;

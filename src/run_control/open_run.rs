@@ -2,13 +2,12 @@
 //! ended.
 
 use std::{
-    collections::BTreeSet,
     future::pending,
     net::{SocketAddr, TcpListener},
     sync::Arc,
 };
 
-use evb_core::{id::Peer, ledger::RunReport, supervisor::Progress};
+use evb_core::{id::Peer, ledger::RunReport, run_control::leader::RunEvent, supervisor::Progress};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::{Joining, Role, SystemError};
@@ -24,15 +23,12 @@ pub(super) struct OpenRun {
     pub(super) handle: SupervisorHandle,
     /// Address at which the run's supervisor listens.
     pub(super) address: SocketAddr,
-    pub(super) plan: RunPlan,
     progress: Watch<Progress>,
     /// Task of the supervisor; `None` when the task has ended.
     supervisor: Option<Leading>,
     report: Option<RunReport>,
     joining: JoinSet<Result<Role, SystemError>>,
     roles: JoinSet<(Peer, Result<RunOutcome, Arc<RoleError>>)>,
-    /// Sources and builders that this process hosts.
-    hosted: BTreeSet<Peer>,
     /// Task that refuses connections after the supervisor's end.
     late: JoinSet<()>,
 }
@@ -40,24 +36,6 @@ pub(super) struct OpenRun {
 /// The task of a supervisor. Its result is the report, and the port for connections that come after
 /// its end.
 type Leading = JoinHandle<Result<(RunReport, Registrations), SupervisorError>>;
-
-/// A change in the state of an open run or of its roles.
-pub(super) enum RunEvent {
-    /// The run's progress has changed.
-    Progress(Progress),
-    /// A source or builder of this process could not join the run.
-    NotJoined(SystemError),
-    /// All sources and builders of this process have joined.
-    Hosting,
-    /// A source or builder of this process ended with an error.
-    RoleEnded(Peer, Arc<RoleError>),
-    /// A source or builder of this process has ended normally.
-    RoleLeft(Peer),
-    /// The ledger is closed, and all roles of this process have ended.
-    Over(Box<RunReport>),
-    /// The supervisor could not go on.
-    Broken(String),
-}
 
 impl OpenRun {
     /// Opens a run at a duplicate of the given listener.
@@ -78,19 +56,12 @@ impl OpenRun {
             progress: handle.progress(),
             handle,
             address,
-            plan,
             supervisor: Some(tokio::spawn(supervisor.lead())),
             report: None,
             joining,
             roles: JoinSet::new(),
-            hosted: BTreeSet::new(),
             late: JoinSet::new(),
         })
-    }
-
-    /// Returns true if this process still hosts the given source or builder.
-    pub(super) fn hosts(&self, peer: Peer) -> bool {
-        self.hosted.contains(&peer)
     }
 
     /// Adds a role that is joining.
@@ -111,7 +82,7 @@ impl OpenRun {
         loop {
             if self.supervisor.is_none() && self.joining.is_empty() && self.roles.is_empty() {
                 if let Some(report) = self.report.take() {
-                    return RunEvent::Over(Box::new(report));
+                    return RunEvent::Over(Arc::new(report));
                 }
                 return pending().await;
             }
@@ -130,21 +101,17 @@ impl OpenRun {
                 }
                 Some(joined) = self.joining.join_next() => match joined {
                     Ok(Ok(role)) => {
-                        self.hosted.insert(role.peer());
-                        self.roles.spawn(async move { (role.peer(), role.finished().await) });
-                        if self.joining.is_empty() {
-                            return RunEvent::Hosting;
-                        }
+                        let peer = role.peer();
+                        self.roles.spawn(async move { (peer, role.finished().await) });
+                        return RunEvent::Joined { peer, is_hosting: self.is_hosting() };
                     }
                     Ok(Err(error)) => return RunEvent::NotJoined(error),
                     Err(error) if error.is_cancelled() && self.report.is_some() => {}
                     Err(error) => return RunEvent::Broken(error.to_string()),
                 },
                 Some(finished) = self.roles.join_next() => match finished {
-                    Ok((peer, ended)) => {
-                        self.hosted.remove(&peer);
-                        return ended.map_or_else(|error| RunEvent::RoleEnded(peer, error), |_| RunEvent::RoleLeft(peer));
-                    }
+                    Ok((peer, Ok(_))) => return RunEvent::RoleLeft(peer),
+                    Ok((peer, Err(error))) => return RunEvent::RoleEnded(peer, error.to_string()),
                     Err(error) => return RunEvent::Broken(error.to_string()),
                 },
                 Some(progress) = self.progress.next(), if self.supervisor.is_some() => {

@@ -6,11 +6,10 @@ use std::{
 };
 
 use evb_core::{
-    id::{BuilderId, Peer},
+    id::Peer,
     ledger::Annotation,
-    supervisor::{ChangeError, NotReady, SupervisorRole, Survey},
+    supervisor::{ChangeError, NotReady, RunChange, SupervisorRole, Survey},
     time::Instant,
-    units::Frequency,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -27,16 +26,6 @@ pub(super) enum HandleCommand {
     Change(RunChange, oneshot::Sender<Result<(), ChangeError>>),
     Begin(Annotation, oneshot::Sender<Result<(), NotReady>>),
     Survey(oneshot::Sender<Survey>),
-}
-
-/// A change to a run that is under way.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum RunChange {
-    Pause,
-    Resume,
-    SetRate(Frequency),
-    AddBuilder(BuilderId),
-    RemoveBuilder(BuilderId),
 }
 
 /// The queue of commands, and answers that wait for the journal.
@@ -107,8 +96,13 @@ impl Commands {
                 Ok(()) => self.beginners.push(answer),
                 Err(error) => drop(answer.send(Err(error))),
             },
-            HandleCommand::Change(change, answer) => match carry_out_change(change, role, links, now) {
-                Ok(()) => self.answer_later(answer, role),
+            HandleCommand::Change(change, answer) => match role.change(change, now) {
+                Ok(()) => {
+                    if let RunChange::AddBuilder(id) = change {
+                        links.add(Peer::Builder(id));
+                    }
+                    self.answer_later(answer, role);
+                }
                 Err(error) => drop(answer.send(Err(error))),
             },
         }
@@ -118,25 +112,5 @@ impl Commands {
         self.last += 1;
         self.askers.insert(self.last, asker);
         role.confirm(self.last);
-    }
-}
-
-fn carry_out_change(
-    change: RunChange,
-    role: &mut SupervisorRole,
-    links: &mut Links,
-    now: Instant,
-) -> Result<(), ChangeError> {
-    let run = role.run_mut();
-    match change {
-        RunChange::Pause => run.pause(now),
-        RunChange::Resume => run.resume(now),
-        RunChange::SetRate(rate) => run.set_rate(rate, now),
-        RunChange::AddBuilder(id) => {
-            run.add_builder(id, now)?;
-            links.add(Peer::Builder(id));
-            Ok(())
-        }
-        RunChange::RemoveBuilder(id) => run.remove_builder(id, now),
     }
 }

@@ -5,15 +5,12 @@ use std::{net::SocketAddr, sync::Arc};
 use evb_core::{
     id::BuilderId,
     ledger::{Annotation, RunReport},
-    supervisor::{ChangeError, NotReady, Progress, Survey},
+    supervisor::{BeginError, ChangeError, Progress, RunChange, RunOver, Survey},
     units::Frequency,
 };
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
-use super::{
-    SupervisorError,
-    commands::{HandleCommand, RunChange},
-};
+use super::{SupervisorError, commands::HandleCommand};
 use crate::watch::Watch;
 
 /// A handle to a running supervisor. The handle is cheap to clone, and usable from any thread and
@@ -30,11 +27,6 @@ pub struct SupervisorHandle {
     pub(super) abort: Arc<Notify>,
 }
 
-/// Error: the supervisor has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the run is over, so it takes no more commands")]
-pub struct RunOver;
-
 /// Reason for which a run was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -42,18 +34,6 @@ pub enum SteeringError {
     /// The supervisor refused the change.
     #[error(transparent)]
     Refused(#[from] ChangeError),
-    /// The supervisor has ended.
-    #[error(transparent)]
-    Over(#[from] RunOver),
-}
-
-/// Reason for which a held run does not begin.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BeginError {
-    /// A source or builder is missing, or the run has begun already.
-    #[error(transparent)]
-    NotReady(#[from] NotReady),
     /// The supervisor has ended.
     #[error(transparent)]
     Over(#[from] RunOver),
@@ -132,7 +112,7 @@ impl SupervisorHandle {
         self.change(RunChange::RemoveBuilder(id)).await
     }
 
-    async fn change(&self, change: RunChange) -> Result<(), SteeringError> {
+    pub(crate) async fn change(&self, change: RunChange) -> Result<(), SteeringError> {
         let (answer, answered) = oneshot::channel();
         self.commands.send(HandleCommand::Change(change, answer)).await.map_err(|_| RunOver)?;
         Ok(answered.await.map_err(|_| RunOver)??)

@@ -1,8 +1,9 @@
 //! Run control as one table: the effect of every command and every occurrence in every state. The
-//! code that leads runs uses only [`State::after`], and `docs/reference/run-control.md` shows the
-//! same table.
+//! [`Leader`](leader::Leader) uses only [`State::after`], and `docs/reference/run-control.md` shows
+//! the same table.
 
 mod drawing;
+pub mod leader;
 #[cfg(test)]
 mod tests;
 
@@ -116,6 +117,32 @@ pub struct Refusal {
     pub reason: String,
     /// Advice: what the user can do about the refusal.
     pub remedy: String,
+}
+
+/// Reason for which a run cannot be configured or started: its origin, a description, and advice.
+///
+/// ```
+/// use evb_core::run_control::SystemError;
+///
+/// let error = SystemError::new("source 3", "its card has no power", "switch the crate on");
+/// assert_eq!(error.to_string(), "source 3: its card has no power; switch the crate on");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{refused_by}: {reason}; {remedy}")]
+pub struct SystemError {
+    /// Origin of the refusal: the configuration, a source, a builder, …
+    pub refused_by: String,
+    /// Description of the problem.
+    pub reason: String,
+    /// Advice on how to solve the problem.
+    pub remedy: String,
+}
+
+impl SystemError {
+    /// Creates an error from its parts.
+    pub fn new(refused_by: impl Into<String>, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { refused_by: refused_by.into(), reason: reason.into(), remedy: remedy.into() }
+    }
 }
 
 impl State {

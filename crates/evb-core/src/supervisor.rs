@@ -78,7 +78,7 @@ use crate::{
 };
 
 pub use absence::{FirstReadouts, SourceLoss};
-pub use change::{ChangeError, NotReady};
+pub use change::{BeginError, ChangeError, NotReady, RunChange, RunOver};
 pub use live::{BuilderLive, LatencySurvey, SourceLive};
 pub use output::{Output, Progress, Recipients, RunState};
 pub use plan::{AssignmentPolicy, JournalFsync, MOST_SLOTS, PlanError, RunPlan, SLOTS_BESIDE};

@@ -1,37 +1,23 @@
-//! Output of the leader: the status, and one sample per second.
+//! The status for operators, and one sample per second.
 
 use evb_core::{
-    run_control::State,
+    run_control::{State, leader::LeaderStatus},
     supervisor::{Presence, Survey},
 };
 use evb_net::clock;
 
 use super::{
     super::{LiveRates, Status, System, problems::problems},
-    Leader,
-    refusals::waiting_for,
+    Driver,
 };
 
-impl<S: System> Leader<S> {
+impl<S: System> Driver<S> {
     /// Records the sample of this second.
     pub(super) async fn glance(&mut self) {
         let survey = self.survey().await;
         let run = self.run.as_ref().map(|run| run.progress().run.number());
-        self.note_partings(survey.as_ref());
-        self.history.take(clock::now(), self.state, run, survey.as_ref());
-    }
-
-    /// Notes why sources and builders left before the run, or cannot take part.
-    fn note_partings(&mut self, survey: Option<&Survey>) {
-        let Some(survey) = survey.filter(|_| self.state == State::Configured) else { return };
-        let sources = survey.sources.iter().map(|seat| ("source", seat.id, seat.presence, &seat.parting));
-        let builders = survey.builders.iter().map(|seat| ("builder", seat.id, seat.presence, &seat.parting));
-        let left = sources
-            .chain(builders)
-            .find(|(.., presence, parting)| *presence == Presence::Absent && !parting.is_empty());
-        if let Some((role, id, _, parting)) = left {
-            self.last_error = Some(format!("{role} {id}: {parting}"));
-        }
+        survey.iter().for_each(|survey| self.leader.handle_survey(survey));
+        self.history.take(clock::now(), self.leader.status().state, run, survey.as_ref());
     }
 
     async fn survey(&mut self) -> Option<Survey> {
@@ -43,28 +29,41 @@ impl<S: System> Leader<S> {
     /// Returns the complete status.
     pub(super) async fn status(&mut self) -> Status {
         let survey = self.survey().await;
+        let LeaderStatus { state, annotation, last_error, runs } = self.leader.status().clone();
         let mut totals = self.totals.clone();
         if let Some(survey) = &survey {
             totals.add(&survey.events, &survey.dead_time, survey.payload_bytes);
         }
-        let waiting = survey.as_ref().filter(|_| self.state == State::Configured).map(waiting_for);
+        let waiting = survey.as_ref().filter(|_| state == State::Configured).map(waiting_for);
         Status {
-            state: self.state,
+            state,
             run: self.run.as_ref().map(|run| run.progress().run.number()),
             run_id: self.run.as_ref().map(|run| run.progress().run_id),
             begin: self.run.as_ref().map(|run| run.progress().begin).unwrap_or_default(),
-            ready: self.state == State::Configured
-                && self.run.as_ref().is_some_and(|run| run.progress().ready),
+            ready: state == State::Configured && self.run.as_ref().is_some_and(|run| run.progress().ready),
             waiting_for: waiting.unwrap_or_default(),
             rates: LiveRates { bytes_per_s: self.history.bytes_per_s(), ..self.speed.rates },
             problems: survey.as_ref().map_or_else(Vec::new, |survey| problems(survey, self.history.latest())),
-            annotation: self.annotation.clone(),
+            annotation,
             totals,
             survey,
-            last_error: self.last_error.clone(),
+            last_error,
             last_run: self.over.front().cloned(),
             earlier_runs: self.over.iter().skip(1).cloned().collect(),
-            runs: self.runs,
+            runs,
         }
     }
+}
+
+/// Returns the names of missing peers or, if all peers are present, of those whose lanes are not
+/// connected.
+fn waiting_for(survey: &Survey) -> Vec<String> {
+    let sources = survey.sources.iter().map(|source| (source.presence, source.named()));
+    let builders = survey.builders.iter().map(|builder| (builder.presence, builder.named()));
+    let peers: Vec<(Presence, String)> = sources.chain(builders).collect();
+    let of = |wanted: fn(Presence) -> bool| -> Vec<String> {
+        peers.iter().filter(|(presence, _)| wanted(*presence)).map(|(_, name)| name.clone()).collect()
+    };
+    let absent = of(|presence| presence == Presence::Absent);
+    if absent.is_empty() { of(|presence| presence != Presence::Up) } else { absent }
 }

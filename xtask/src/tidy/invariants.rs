@@ -7,9 +7,11 @@ use super::violation::Violation;
 use crate::repo::Repo;
 
 /// State machines, and parts of them with invariants of their own, each with its file.
-const MACHINES: [(&str, &str); 17] = [
+const MACHINES: [(&str, &str); 19] = [
     ("SupervisorCore", "crates/evb-core/src/supervisor.rs"),
     ("SupervisorRole", "crates/evb-core/src/supervisor/role.rs"),
+    ("Keeper", "crates/evb-core/src/supervisor/role/keeper.rs"),
+    ("Leader", "crates/evb-core/src/run_control/leader.rs"),
     ("Assigner", "crates/evb-core/src/supervisor/assigner.rs"),
     ("Books", "crates/evb-core/src/supervisor/books.rs"),
     ("Roster", "crates/evb-core/src/supervisor/roster.rs"),

@@ -1,10 +1,43 @@
-//! [`ChangeError`] and [`NotReady`]: the reasons why an operator may not change or begin a run now.
+//! [`RunChange`], and the reasons why an operator may not change or begin a run now.
 
 use super::peer_names::{names, with_reasons};
 use crate::{
     id::{BuilderId, Peer},
+    units::Frequency,
     wire::control::{MAX_BUILDERS, MAX_OUTSTANDING},
 };
+
+/// A change to a run that is under way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RunChange {
+    /// Take no triggers until the run is resumed.
+    Pause,
+    /// Take triggers again.
+    Resume,
+    /// Set the mean rate of the run's own trigger.
+    SetRate(Frequency),
+    /// Let a further builder take part.
+    AddBuilder(BuilderId),
+    /// Give a builder no more events, and let it leave.
+    RemoveBuilder(BuilderId),
+}
+
+/// Error: the supervisor has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the run is over, so it takes no more commands")]
+pub struct RunOver;
+
+/// Reason for which a held run does not begin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BeginError {
+    /// A source or builder is missing, or the run has begun already.
+    #[error(transparent)]
+    NotReady(#[from] NotReady),
+    /// The supervisor has ended.
+    #[error(transparent)]
+    Over(#[from] RunOver),
+}
 
 /// Reason why a run cannot begin now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

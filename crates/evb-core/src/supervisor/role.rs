@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use held::HeldOutputs;
 
-use super::{NotReady, Output, Recipients, SupervisorCore};
+use super::{ChangeError, NotReady, Output, Recipients, RunChange, SupervisorCore};
 use crate::{
     id::Peer,
     ledger::RunReport,
@@ -149,6 +149,20 @@ impl SupervisorRole {
         }
     }
 
+    /// Makes a change that an operator has requested.
+    ///
+    /// # Errors
+    /// Returns [`ChangeError`] if the run cannot be changed in this way now.
+    pub fn change(&mut self, change: RunChange, now: Instant) -> Result<(), ChangeError> {
+        match change {
+            RunChange::Pause => self.core.pause(now),
+            RunChange::Resume => self.core.resume(now),
+            RunChange::SetRate(rate) => self.core.set_rate(rate, now),
+            RunChange::AddBuilder(id) => self.core.add_builder(id, now),
+            RunChange::RemoveBuilder(id) => self.core.remove_builder(id, now),
+        }
+    }
+
     /// Confirms a request of an operator: [`SupervisorOutput::Confirmed`] with that number follows
     /// when all changes so far are in the journal, so that a confirmed change survives a crash.
     /// While the disk does not respond, requests are confirmed without waiting for it.
@@ -261,6 +275,7 @@ impl SupervisorRole {
     /// Panics if an invariant does not hold, which is a defect of evb.
     pub fn invariants(&self) {
         self.core.invariants();
+        self.keeper.iter().for_each(Keeper::invariants);
     }
 
     /// Adds to the final report the facts that only this role knows.

@@ -1,5 +1,5 @@
-//! [`Keeper`]: decides what is written to the journal, and when. It knows when the disk is too slow,
-//! when a failed write is tried again, and when a snapshot replaces the journal.
+//! [`Keeper`]: decides what is written to the journal, and when. It knows when the disk is too
+//! slow, when a failed write is tried again, and when a snapshot replaces the journal.
 
 #[cfg(test)]
 mod tests;
@@ -139,7 +139,7 @@ impl Keeper {
             );
         }
         match replaced {
-            // A snapshot may be long itself, and must not be written anew each time.
+            // A snapshot may be long itself, and must not be written again each time.
             Ok(()) if replaces => self.compact_at = self.shortest.max(2 * length),
             Ok(()) => {}
             Err(error) => {
@@ -210,5 +210,13 @@ impl Keeper {
     pub(super) fn next_timeout(&self) -> Option<Instant> {
         let stall = self.waiting.filter(|_| !self.is_stalled).map(|since| since + STALL);
         earlier(stall, self.retry)
+    }
+
+    /// Checks the invariants, for tests and the simulator.
+    pub(super) fn invariants(&self) {
+        let pending = self.pending.len() as u64;
+        assert!(self.written + pending <= self.added, "an entry is pending or written");
+        assert!(self.waiting.is_some() || self.written == self.added, "it is known since when entries wait");
+        assert!(!self.is_stalled || self.waiting.is_some(), "a disk stalls only if entries wait");
     }
 }

@@ -57,7 +57,7 @@ fn a_failed_write_is_tried_again_with_what_was_added_since() {
     assert_eq!(keeper.written(), 0);
     keeper.handle_written(10, Ok(()), at(100));
     assert_eq!(keeper.written(), 2, "the driver has kept the first one");
-    // It has all its time anew.
+    // After a success, the time limit begins again.
     keeper.add(entry(3), at(200));
     poll(&mut keeper, at(200));
     assert!(!keeper.handle_failure("no space".to_owned(), at(5000)));

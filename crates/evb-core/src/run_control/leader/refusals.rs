@@ -1,13 +1,11 @@
-//! Texts of refusals, and names of missing peers.
+//! Texts of refusals.
 
-use evb_core::{
+use crate::{
     id::Peer,
     ledger::Annotation,
-    run_control::Refusal,
-    supervisor::{NotReady, Presence, Survey},
+    run_control::{Refusal, SystemError},
+    supervisor::NotReady,
 };
-
-use super::super::SystemError;
 
 /// Advice where the state of the run explains a refusal.
 pub(super) const SEE_STATUS: &str = "see the state of the run with `evbd ctl status`";
@@ -96,17 +94,4 @@ pub(super) fn too_long() -> Refusal {
         Annotation::MAX_COMMENT
     );
     refusal("start", SystemError::new("the run", reason, "shorten it"))
-}
-
-/// Returns the names of missing peers or, if all peers are present, of those whose lanes are not
-/// connected.
-pub(super) fn waiting_for(survey: &Survey) -> Vec<String> {
-    let sources = survey.sources.iter().map(|source| (source.presence, source.named()));
-    let builders = survey.builders.iter().map(|builder| (builder.presence, builder.named()));
-    let peers: Vec<(Presence, String)> = sources.chain(builders).collect();
-    let of = |wanted: fn(Presence) -> bool| -> Vec<String> {
-        peers.iter().filter(|(presence, _)| wanted(*presence)).map(|(_, name)| name.clone()).collect()
-    };
-    let absent = of(|presence| presence == Presence::Absent);
-    if absent.is_empty() { of(|presence| presence != Presence::Up) } else { absent }
 }

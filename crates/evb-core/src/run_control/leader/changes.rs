@@ -1,0 +1,143 @@
+//! Changes to the current run and the runs that follow: the trigger rate, and the builders that
+//! take part.
+
+use super::{
+    Effect, Goal, Leader, LeaderOutput, Step,
+    refusals::{SEE_STATUS, refusal},
+};
+use crate::{
+    id::{BuilderId, Peer},
+    run_control::{Command, Refusal, State, SystemError},
+    supervisor::{RunChange, RunState},
+    units::Frequency,
+};
+
+impl Leader {
+    pub(super) fn set_rate(&mut self, number: u64, rate: Frequency) {
+        if !self.is_open() {
+            return self.answer(number, Err(self.no_run("rate")));
+        }
+        let change = LeaderOutput::Change(RunChange::SetRate(rate));
+        self.ask(Step::Changing(number, Effect::Rate(rate)), change);
+    }
+
+    /// Adds or removes a builder, if the run can do without and the system admits it.
+    pub(super) fn change_builders_if_possible(&mut self, number: u64, id: BuilderId, request: &'static str) {
+        let Some(run) = self.run.as_ref().filter(|_| self.is_open()) else {
+            return self.answer(number, Err(self.no_run(request)));
+        };
+        let builders = &run.plan.builders;
+        let problem = match (request, builders.binary_search(&id)) {
+            ("add-builder", Ok(_)) => ("it takes part in the run already", "nothing needs to be done"),
+            ("remove-builder", Err(_)) => {
+                ("it does not take part in the run", "`evbd ctl status` lists the builders that do")
+            }
+            ("remove-builder", Ok(_)) if builders.len() == 1 => {
+                ("it is the last builder of the run", "add another builder first")
+            }
+            (_, Ok(_)) => return self.change_builders(number, id, request),
+            (_, Err(_)) => return self.ask(Step::Admitting(number, id), LeaderOutput::Admit(id)),
+        };
+        let error = SystemError::new(Peer::Builder(id).to_string(), problem.0, problem.1);
+        self.answer(number, Err(refusal(request, error)));
+    }
+
+    /// Adds or removes a builder that is known to be absent or present.
+    pub(super) fn change_builders(&mut self, number: u64, id: BuilderId, request: &'static str) {
+        let Some(run) = &self.run else { return self.answer(number, Err(self.no_run(request))) };
+        let mut builders = run.plan.builders.clone();
+        let change = match builders.binary_search(&id) {
+            Ok(index) => {
+                builders.remove(index);
+                RunChange::RemoveBuilder(id)
+            }
+            Err(index) => {
+                builders.insert(index, id);
+                RunChange::AddBuilder(id)
+            }
+        };
+        if self.status.state == State::Configured {
+            // The run has not begun, so it is closed and opened again, and all peers register
+            // again.
+            self.changes.builders = Some(builders);
+            let goal = Goal::Builders(number, request);
+            return self.close_run("the builders of the run have changed", goal);
+        }
+        let added = (change == RunChange::AddBuilder(id)).then_some(id);
+        let effect = Effect::Builders { request, builders, added };
+        self.ask(Step::Changing(number, effect), LeaderOutput::Change(change));
+    }
+
+    /// Notes that a change of the run is made, or was refused.
+    pub(super) fn finish_change(&mut self, number: u64, effect: Effect, result: Result<(), String>) {
+        let outcome = |request: &str, by: &str, remedy: &str| {
+            result.map_err(|reason| refusal(request, SystemError::new(by, reason, remedy)))
+        };
+        let outcome = match effect {
+            Effect::Command(command, next) => {
+                let is_stop = command == Command::Stop;
+                let remedy = if is_stop { "nothing needs to be done" } else { SEE_STATUS };
+                return match outcome(command.name(), "the supervisor", remedy) {
+                    Ok(()) => self.finish_command(number, next),
+                    Err(refusal) => self.answer_command(number, Err(refusal)),
+                };
+            }
+            // An error means that the run is over already and need not be stopped.
+            Effect::End => {
+                self.enter(State::Stopping);
+                Ok(())
+            }
+            Effect::Rate(rate) => {
+                let remedy = "configure a trigger with a rate, such as kind = \"periodic\"";
+                outcome("rate", "the trigger", remedy).map(|()| self.changes.rate = Some(rate))
+            }
+            Effect::Builders { request, builders, added } => {
+                let remedy = "see the state of the run with `evbd ctl status`, or try between runs";
+                outcome(request, "the supervisor", remedy).map(|()| self.set_builders(builders, added))
+            }
+        };
+        self.answer(number, outcome.map(|()| self.status.state));
+    }
+
+    fn set_builders(&mut self, builders: Vec<BuilderId>, added: Option<BuilderId>) {
+        if let Some(run) = &mut self.run {
+            run.plan.builders.clone_from(&builders);
+        }
+        self.changes.builders = Some(builders);
+        added.into_iter().for_each(|id| self.bring(id));
+    }
+
+    /// Starts a builder that was added to the run, if this process hosts it. A builder that is
+    /// still leaving is left alone.
+    fn bring(&mut self, id: BuilderId) {
+        if self.run.as_ref().is_some_and(|run| !run.hosted.contains(&Peer::Builder(id))) {
+            self.outputs.push_back(LeaderOutput::Bring(id));
+        }
+    }
+
+    /// Restarts a builder that has left the current run, if it was added again while it was
+    /// leaving.
+    pub(super) fn bring_back(&mut self, peer: Peer) {
+        let is_open = self.is_open();
+        let Some(run) = &mut self.run else { return };
+        run.hosted.remove(&peer);
+        let goes_on = is_open && matches!(run.progress.state, RunState::Running | RunState::Paused);
+        match peer {
+            Peer::Builder(id) if goes_on && run.plan.builders.contains(&id) => self.bring(id),
+            _ => {}
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.run.is_some() && matches!(self.status.state, State::Configured | State::Running | State::Paused)
+    }
+
+    fn no_run(&self, request: &str) -> Refusal {
+        let error = SystemError::new(
+            format!("state {}", self.status.state),
+            "there is no run to change",
+            "configure first, or wait until the last run is settled",
+        );
+        refusal(request, error)
+    }
+}
