@@ -110,7 +110,7 @@ impl Sending {
                 let Some(Taken { range, .. }) = core.take(LaneIndex::new(0), STEP as u64) else {
                     return Poll::Ready(());
                 };
-                end.send(range);
+                end.writer.send(range);
             }
         }));
     }

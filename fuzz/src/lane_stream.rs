@@ -11,7 +11,7 @@ use evb_core::{
     grant::GrantPolicy as _,
     id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
     set::SourceSet,
-    source::{self, SourceCore, SourceCoreConfig},
+    source::{self, FromBuilder, SourceCore, SourceCoreConfig},
     time::Instant,
     units::Bytes,
     wire::{
@@ -19,7 +19,7 @@ use evb_core::{
         record::{Announcement, RecordHeader, encode_commit, encode_fragment_header},
     },
 };
-use evb_net::lane::{BuilderEnd, FromBuilder, LaneEnd, Progress, ReadBuffers, SourceEnd};
+use evb_net::lane::{BuilderEnd, LaneEnd, Progress, ReadBuffers, SourceEnd};
 use evb_shaper::{
     Policy, Shaping,
     cost::{CELL, PacketCost},
@@ -98,11 +98,11 @@ async fn into_source(data: &[u8]) -> Result<(), LaneEnd> {
         }
         while let Some(output) = core.poll(NOW) {
             if let source::Output::Announce(lane) = output {
-                core.announce(lane, NOW, &mut end.announcements);
+                core.announce(lane, NOW, &mut end.writer.announcements);
             }
         }
         if let Some(taken) = core.take(LaneIndex::new(0), 1000) {
-            end.send(taken.range);
+            end.writer.send(taken.range);
         }
         poll_fn(|cx| end.poll_flush(cx, &core, LaneIndex::new(0))).await?;
         assert!(end.is_flushed());

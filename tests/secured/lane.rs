@@ -13,7 +13,7 @@ use evb_core::{
     builder::{self, BuilderCore, BuilderCoreConfig},
     index::LaneIndex,
     set::SourceSet,
-    source::{self, SourceCore, SourceCoreConfig},
+    source::{self, FromBuilder, SourceCore, SourceCoreConfig},
     time::Instant,
     wire::{
         control::{Assignments, Decisions, Hello, Verdict, Welcome},
@@ -23,7 +23,7 @@ use evb_core::{
 use evb_net::{
     clock,
     handshake::{Channel, welcomed},
-    lane::{BuilderEnd, FromBuilder, LaneEnd, ReadBuffers, SourceEnd},
+    lane::{BuilderEnd, LaneEnd, ReadBuffers, SourceEnd},
     security::Forged,
 };
 use evb_shaper::{
@@ -194,11 +194,11 @@ async fn connect(
                 }
                 while let Some(output) = source.poll(now) {
                     if let source::Output::Announce(_) = output {
-                        source.announce(lane, now, &mut from.announcements);
+                        source.announce(lane, now, &mut from.writer.announcements);
                     }
                 }
                 while let Some(taken) = source.take(lane, u64::MAX) {
-                    from.send(taken.range);
+                    from.writer.send(taken.range);
                 }
                 if let Poll::Ready(flushed) = from.poll_flush(cx, source, lane) {
                     flushed?;

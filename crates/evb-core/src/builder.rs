@@ -24,6 +24,7 @@ mod reception;
 mod interim;
 mod lanes;
 mod receiving;
+mod stream_reader;
 mod assigning;
 
 #[cfg(test)]
@@ -35,6 +36,7 @@ pub use assembly::LARGE_FRAGMENT;
 pub use counters::DatagramCounters;
 pub use roster::RosterError;
 pub use segments::Segments;
+pub use stream_reader::{ReadTarget, StreamReader};
 
 use assigning::exception_of;
 use clock::PeerClock;

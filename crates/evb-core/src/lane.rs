@@ -23,7 +23,10 @@ mod stage_times;
 #[cfg(test)]
 mod tests;
 
-use crate::{quantities::SAME_RELEASE, wire::record::RecordError};
+use crate::{
+    quantities::SAME_RELEASE,
+    wire::record::{RecordError, RecordHeader},
+};
 
 pub(crate) use announcing::{Announcing, FEW as ANNOUNCED_AT_ONCE};
 pub(crate) use incoming_datagrams::{IncomingDatagrams, LaneTimes};
@@ -62,6 +65,23 @@ pub enum DatagramFault {
         "the peer broke the protocol: it sent a record or datagram that only the other end of a lane may send; {SAME_RELEASE}"
     )]
     WrongDirection,
+}
+
+/// Bytes of a lane's stream that break the protocol. The receiver closes the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StreamFault {
+    /// The peer sent bytes that are not a valid record.
+    #[error("the peer broke the protocol: {0}; {SAME_RELEASE}")]
+    Record(#[from] RecordError),
+    /// A record of the peer contradicts the state of the lane.
+    #[error("the peer broke the protocol: {0}; {SAME_RELEASE}")]
+    Lane(#[from] LaneError),
+    /// The peer sent a record that only the other end of a lane may send
+    /// (docs/reference/protocol.md LANE-3).
+    #[error(
+        "the peer broke the protocol: it sent a record that only the other end of a lane may send ({0:?}); {SAME_RELEASE}"
+    )]
+    WrongDirection(RecordHeader),
 }
 
 /// A record that contradicts the state of the lane. The peer is at fault, and the receiver closes

@@ -20,15 +20,14 @@ pub use builder_end::BuilderEnd;
 pub use options::{LaneOptions, listen};
 pub use path_error::PathError;
 pub use read_buffers::ReadBuffers;
-pub use source_end::{FromBuilder, SourceEnd};
+pub use source_end::SourceEnd;
 
 use std::io;
 
 use crate::security::Forged;
 use evb_core::{
-    lane::{DatagramFault, LaneError},
+    lane::{DatagramFault, LaneError, StreamFault},
     quantities::SAME_RELEASE,
-    wire::record::{RecordError, RecordHeader},
 };
 
 /// Reason why a lane's connection ended.
@@ -48,12 +47,9 @@ pub enum LaneEnd {
         builder_end::OUTGOING_LIMIT
     )]
     Overflow,
-    /// The peer sent bytes that are not a valid record.
-    #[error("the peer broke the protocol: {0}; {SAME_RELEASE}")]
-    Record(#[from] RecordError),
-    /// The peer sent records that contradict each other.
-    #[error("the peer broke the protocol: {0}; {SAME_RELEASE}")]
-    Lane(#[from] LaneError),
+    /// The peer sent bytes over the stream that break the protocol.
+    #[error(transparent)]
+    Stream(#[from] StreamFault),
     /// The peer sent datagrams that break the protocol.
     #[error(transparent)]
     Datagram(#[from] DatagramFault),
@@ -76,10 +72,10 @@ pub enum LaneEnd {
     /// The received bytes fail authentication: no peer with the key sent them in this form.
     #[error(transparent)]
     Forged(#[from] Forged),
-    /// The peer sent a record that only the other end of a lane may send
-    /// (docs/reference/protocol.md LANE-3).
-    #[error(
-        "the peer broke the protocol: it sent a record that only the other end of a lane may send ({0:?}); {SAME_RELEASE}"
-    )]
-    WrongDirection(RecordHeader),
+}
+
+impl From<LaneError> for LaneEnd {
+    fn from(error: LaneError) -> Self {
+        Self::Stream(error.into())
+    }
 }

@@ -2,8 +2,8 @@
 
 use std::task::{Context, Poll};
 
-use evb_core::{index::LaneIndex, time::Instant, wire::control::TrainReport};
-use evb_net::lane::{FromBuilder, LaneEnd, Progress, SourceEnd};
+use evb_core::{index::LaneIndex, source::FromBuilder, time::Instant, wire::control::TrainReport};
+use evb_net::lane::{LaneEnd, Progress, SourceEnd};
 use evb_shaper::{Departure, role::SourceRole};
 
 use super::{End, Scratch};
@@ -50,13 +50,13 @@ impl End for SourceEnd {
     }
 
     fn announce(&mut self, role: &mut SourceRole, lane: LaneIndex, now: Instant) -> bool {
-        role.announce(lane, now, &mut self.announcements);
+        role.announce(lane, now, &mut self.writer.announcements);
         // Announcements wait for data, so that both share packets.
         false
     }
 
     fn send(&mut self, departure: Departure) {
-        self.send(departure.range);
+        self.writer.send(departure.range);
     }
 
     fn next_timeout(&self) -> Option<Instant> {

@@ -21,11 +21,11 @@ use crate::{
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-fn at(millis: u64) -> Instant {
+pub(super) fn at(millis: u64) -> Instant {
     Instant::from_nanos(1_000_000_000 + millis * 1_000_000)
 }
 
-fn source(on_demand: bool) -> SourceCore {
+pub(super) fn source(on_demand: bool) -> SourceCore {
     let config = SourceCoreConfig {
         id: SourceId::new(3),
         max_fragment: Bytes::new(100),
@@ -45,7 +45,7 @@ fn fragment(event: u64) -> Fragment {
     Fragment::new(EventId::new(event), Timestamp::default(), vec![7; 50])
 }
 
-fn decisions(first: u64, verdicts: &[Verdict]) -> Decisions {
+pub(super) fn decisions(first: u64, verdicts: &[Verdict]) -> Decisions {
     let mut decisions = Decisions::starting(EventId::new(first));
     verdicts.iter().for_each(|verdict| decisions.extend(1, *verdict));
     decisions
@@ -74,7 +74,7 @@ fn wishes(source: &mut SourceCore, now: Instant) -> (Vec<usize>, Vec<u64>) {
     (lanes, wanted)
 }
 
-const FOUR: Verdict = Verdict::Assigned(BuilderId::new(4));
+pub(super) const FOUR: Verdict = Verdict::Assigned(BuilderId::new(4));
 const NINE: Verdict = Verdict::Assigned(BuilderId::new(9));
 
 #[test]

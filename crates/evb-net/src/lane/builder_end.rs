@@ -12,11 +12,10 @@ use std::{
 
 use bytes::{Buf as _, BufMut as _, BytesMut};
 use evb_core::{
-    builder::{BuilderCore, LARGE_FRAGMENT},
+    builder::{BuilderCore, ReadTarget, StreamReader},
     grant::GrantPolicy,
     index::LaneIndex,
     time::Instant,
-    wire::record::{ANNOUNCEMENT, Announcement, RECORD_HEADER, RecordHeader},
 };
 use socket2::SockRef;
 use tokio::{io::AsyncWrite as _, net::TcpStream};
@@ -31,12 +30,8 @@ use crate::{
     sys_read,
 };
 
-/// Maximum number of bytes that one read takes into the read buffer, which large fragments bypass.
+/// Bytes of buffer that one read may fill with parcels.
 const READ_SIZE: usize = 128 << 10;
-
-/// Maximum number of bytes that one read takes into the read buffer where only a record's header is
-/// expected, followed by the bytes of a large fragment.
-const HEADER_READ: usize = 2 << 10;
 
 /// Bytes that one lane may deliver before the other lanes have their turn.
 const TURN: usize = 1 << 20;
@@ -49,11 +44,7 @@ pub(super) const OUTGOING_LIMIT: usize = 1 << 20;
 #[derive(Debug)]
 pub struct BuilderEnd {
     stream: TcpStream,
-    incoming: BytesMut,
-    /// Lane bytes of the current data record that are still to come.
-    data: usize,
-    /// True if the last data record had at least `LARGE_FRAGMENT` bytes.
-    bulk: bool,
+    reader: StreamReader,
     /// Records that wait to be sent to the source.
     pub outgoing: BytesMut,
     protected: Option<Box<BuilderParcels>>,
@@ -79,9 +70,9 @@ impl BuilderEnd {
             let (opener, sealer) = (Opener::new(&keys.stream_in), Sealer::new(&keys.stream_out));
             Box::new(BuilderParcels { opener, sealer, leaving: BytesMut::new() })
         });
-        let (incoming, outgoing) = (BytesMut::new(), BytesMut::new());
+        let (reader, outgoing) = (StreamReader::default(), BytesMut::new());
         let (reads, writes) = (ReadSampler::of(stream.as_fd()), WriteSampler::new());
-        Self { stream, incoming, data: 0, bulk: false, outgoing, protected, reads, writes }
+        Self { stream, reader, outgoing, protected, reads, writes }
     }
 
     /// Queues the records that `core` has for the lane's source, with grants made at `now`.
@@ -123,7 +114,7 @@ impl BuilderEnd {
     /// Returns the buffer into which the socket is read.
     fn read_buffer(&mut self) -> &mut BytesMut {
         match &mut self.protected {
-            None => &mut self.incoming,
+            None => &mut self.reader.buffer,
             Some(protected) => &mut protected.opener.sealed,
         }
     }
@@ -193,7 +184,7 @@ impl BuilderEnd {
     ) -> Poll<Result<usize, LaneEnd>> {
         // Only the first read of a record is measured, because the reads that follow happen without
         // a wake-up.
-        let is_first = self.data == 0 && self.incoming.is_empty();
+        let is_first = self.reader.is_between_records();
         if is_first && self.reads.sampler.is_due() && self.stream.poll_read_ready(cx).is_ready() {
             let waited = self.reads.waited(self.stream.as_fd());
             waited.into_iter().for_each(|waited| core.record_data_wake(waited));
@@ -216,29 +207,19 @@ impl BuilderEnd {
         lane: LaneIndex,
         now: Instant,
     ) -> Poll<Result<usize, LaneEnd>> {
-        if self.data >= LARGE_FRAGMENT
-            && self.incoming.is_empty()
-            && let Some((memory, room)) = core.spare_memory(lane)
-        {
-            // The same system call also reads the bytes that follow this fragment or this record.
-            self.incoming.reserve(HEADER_READ);
-            let (stream, most) = (&self.stream, room.min(self.data));
-            let read = sys_read::poll_read_both(stream, cx, memory, most, &mut self.incoming);
-            let (filled, behind) = ready!(read)?;
-            if filled > 0 {
-                core.handle_filled(lane, filled, now)?;
-                self.data -= filled;
+        let (filled, read) = match self.reader.read_target(core, lane) {
+            ReadTarget::Fragment { memory, limit, buffer } => {
+                // The same system call also reads the bytes that follow this fragment or record.
+                let read = sys_read::poll_read_both(&self.stream, cx, memory, limit, buffer);
+                let (filled, behind) = ready!(read)?;
+                (filled, filled + behind)
             }
-            if behind > 0 {
-                self.parse(core, lane, now)?;
+            ReadTarget::Buffer { buffer, limit } => {
+                let mut memory = buffer.limit(limit);
+                (0, ready!(poll_read_buf(Pin::new(&mut self.stream), cx, &mut memory))?)
             }
-            return Poll::Ready(Ok(filled + behind));
-        }
-        let size = if self.bulk && self.data == 0 { HEADER_READ } else { READ_SIZE };
-        self.incoming.reserve(size);
-        let mut memory = (&mut self.incoming).limit(size);
-        let read = ready!(poll_read_buf(Pin::new(&mut self.stream), cx, &mut memory))?;
-        self.parse(core, lane, now)?;
+        };
+        self.reader.filled(core, lane, filled, now)?;
         Poll::Ready(Ok(read))
     }
 
@@ -255,54 +236,9 @@ impl BuilderEnd {
         sealed.reserve(READ_SIZE);
         let mut memory = sealed.limit(READ_SIZE);
         let read = ready!(poll_read_buf(Pin::new(&mut self.stream), cx, &mut memory))?;
-        while let Some(protected) = &mut self.protected
-            && protected.opener.open(&mut self.incoming)?
-        {
-            self.parse(core, lane, now)?;
+        while protected.opener.open(&mut self.reader.buffer)? {
+            self.reader.filled(core, lane, 0, now)?;
         }
         Poll::Ready(Ok(read))
-    }
-
-    /// Passes whole records to `core`, and data records as far as their bytes have arrived.
-    fn parse<P: GrantPolicy>(
-        &mut self,
-        core: &mut BuilderCore<P>,
-        lane: LaneIndex,
-        now: Instant,
-    ) -> Result<(), LaneEnd> {
-        loop {
-            if self.data > 0 {
-                let here = self.data.min(self.incoming.len());
-                if here > 0 {
-                    core.handle_data(lane, &self.incoming[..here], now)?;
-                    self.incoming.advance(here);
-                    self.data -= here;
-                }
-                if self.data > 0 {
-                    return Ok(());
-                }
-            }
-            let Some((header, body)) = self.incoming.split_first_chunk::<RECORD_HEADER>() else {
-                return Ok(());
-            };
-            let header = RecordHeader::decode(*header)?;
-            match header {
-                RecordHeader::Data { length, offset } => {
-                    core.check_data(lane, offset, length)?;
-                    self.data = length as usize;
-                    self.bulk = self.data >= LARGE_FRAGMENT;
-                    self.incoming.advance(RECORD_HEADER);
-                }
-                RecordHeader::Announce { offset, .. } => {
-                    let Some(body) = body.get(..header.body()) else { return Ok(()) };
-                    let announcements = body.as_chunks::<ANNOUNCEMENT>().0.iter().map(Announcement::decode);
-                    core.handle_announcements(lane, offset, announcements, now)?;
-                    self.incoming.advance(RECORD_HEADER + header.body());
-                }
-                _ => {
-                    return Err(LaneEnd::WrongDirection(header));
-                }
-            }
-        }
     }
 }

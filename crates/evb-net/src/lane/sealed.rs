@@ -4,16 +4,15 @@
 use std::{io::IoSlice, ops::Range};
 
 use bytes::{Buf as _, BytesMut};
-use evb_core::{index::LaneIndex, source::SourceCore};
+use evb_core::{
+    index::LaneIndex,
+    source::{ParcelContent, SourceCore},
+};
 
-use crate::security::{LaneKey, MAX_CONTENT, Sealer};
+use crate::security::{LaneKey, Sealer};
 
 /// Maximum number of pieces of memory in one parcel, in addition to its prefix and its tag.
-pub(super) const PIECES: usize = 510;
-
-/// Maximum number of bytes of announcements in one parcel; the remaining announcements go into the
-/// next parcel.
-const ANNOUNCEMENTS: usize = 16 << 10;
+const PIECES: usize = 510;
 
 /// The parcel that is being written, and the progress of its write.
 #[derive(Debug)]
@@ -39,53 +38,36 @@ impl Sealing {
         self.tagged == self.tag.len()
     }
 
-    /// Returns true if `announcements` bytes of announcements fit into one parcel.
-    pub(super) fn fits(announcements: usize) -> bool {
-        announcements <= ANNOUNCEMENTS
-    }
-
-    /// Returns the lane bytes that fit into a parcel behind the waiting announcements and a
-    /// record's header.
-    pub(super) fn room(announcements: usize, header: usize) -> u64 {
-        (MAX_CONTENT - announcements.min(ANNOUNCEMENTS) - header) as u64
-    }
-
-    /// Builds the next parcel from announcements, `header`, and as many lane bytes of `range` as
-    /// one `writev` takes. Returns the number of lane bytes in the parcel.
-    pub(super) fn begin(
-        &mut self,
-        announcements: &mut BytesMut,
-        header: &[u8],
-        range: Range<u64>,
-        core: &SourceCore,
-        lane: LaneIndex,
-    ) -> u64 {
-        let taken = announcements.len().min(ANNOUNCEMENTS);
+    /// Builds the next parcel from `content`, with as many of its lane bytes as one `writev` takes.
+    /// Returns the number of bytes in the parcel.
+    pub(super) fn begin(&mut self, content: &ParcelContent<'_>, core: &SourceCore, lane: LaneIndex) -> usize {
+        let ParcelContent { announcements, header, range } = content;
         let mut tagging = self.sealer.begin();
-        tagging.update(&announcements[..taken]);
+        tagging.update(announcements);
         tagging.update(header);
         let covered = core.pieces(lane, range.clone(), PIECES, |piece| tagging.update(piece));
-        let content = taken + header.len() + covered as usize;
+        let length = announcements.len() + header.len() + covered as usize;
         self.front.clear();
-        self.front.extend_from_slice(&Sealer::prefix(content));
-        self.front.extend_from_slice(&announcements[..taken]);
+        self.front.extend_from_slice(&Sealer::prefix(length));
+        self.front.extend_from_slice(announcements);
         self.front.extend_from_slice(header);
-        announcements.advance(taken);
         self.range = range.start..range.start + covered;
         self.tag = tagging.finish();
         self.tagged = 0;
-        covered
+        length
     }
 
     /// Collects the bytes of the parcel that are still to be written.
-    pub(super) fn slices<'a>(&'a self, core: &'a SourceCore, lane: LaneIndex, slices: &mut Vec<IoSlice<'a>>) {
+    pub(super) fn slices<'a>(&'a self, core: &'a SourceCore, lane: LaneIndex) -> Vec<IoSlice<'a>> {
+        let mut slices = Vec::with_capacity(PIECES + 2);
         if !self.front.is_empty() {
             slices.push(IoSlice::new(&self.front));
         }
         if !self.range.is_empty() {
-            core.gather(lane, self.range.clone(), slices);
+            core.gather(lane, self.range.clone(), &mut slices);
         }
         slices.push(IoSlice::new(&self.tag[self.tagged..]));
+        slices
     }
 
     /// Notes that `written` more bytes of the parcel were written. Returns the offset up to which

@@ -4,8 +4,7 @@
 mod tests;
 
 use std::{
-    collections::VecDeque,
-    io::{self, IoSlice},
+    io,
     ops::Range,
     os::fd::AsFd as _,
     pin::Pin,
@@ -13,58 +12,32 @@ use std::{
     time::Duration,
 };
 
-use bytes::{Buf as _, BytesMut};
+use bytes::BytesMut;
 use evb_core::{
     index::LaneIndex,
-    source::SourceCore,
-    wire::record::{COMMIT_RANGE, MAX_DATA, RECORD_HEADER, RecordHeader, decode_range},
+    source::{FromBuilder, SourceCore, StreamReader, StreamWriter},
 };
 use tokio::{io::AsyncWrite as _, net::TcpStream};
 use tokio_util::io::poll_read_buf;
 
-use super::{
-    LaneEnd,
-    answer_sampler::AnswerSampler,
-    read_buffers::ReadBuffers,
-    sealed::{PIECES, Sealing},
+use super::{LaneEnd, answer_sampler::AnswerSampler, read_buffers::ReadBuffers, sealed::Sealing};
+use crate::{
+    handshake::Channel,
+    security::{MAX_CONTENT, Opener},
+    sys_tcp,
 };
-use crate::{handshake::Channel, security::Opener, sys_tcp};
 
-/// Maximum number of pieces of memory in one `writev`: half of Linux's `UIO_MAXIOV`, which suffices
-/// for 256 small fragments.
-const SLICES: usize = 512;
-
-/// Bytes of buffer that one read may fill with the builder's records.
+/// Bytes of buffer that one read may fill with parcels.
 const READ_SIZE: usize = 16 << 10;
-
-/// Record that a builder sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FromBuilder {
-    /// Permission to send lane bytes up to an offset.
-    Grant {
-        /// Lane offset at which the permitted bytes end.
-        end: u64,
-    },
-    /// Permission to forget all lane bytes below an offset, and the further ranges that were put
-    /// into the caller's list.
-    Commit {
-        /// Lane offset below which all bytes are committed.
-        offset: u64,
-    },
-}
 
 /// Source's end of a lane over TCP. Sends announcements, and the data of each grant with one
 /// `writev`, directly from the memory into which readout wrote the data.
 #[derive(Debug)]
 pub struct SourceEnd {
     stream: TcpStream,
-    incoming: BytesMut,
-    /// Announcement records that wait to be sent.
-    pub announcements: BytesMut,
-    /// Granted lane bytes that are not written yet; adjacent ranges are joined.
-    queue: VecDeque<Range<u64>>,
-    /// The data record that is being written.
-    current: Option<DataRecord>,
+    reader: StreamReader,
+    /// Announcements and data that wait to be sent.
+    pub writer: StreamWriter,
     protected: Option<Box<SourceParcels>>,
     answers: AnswerSampler,
 }
@@ -74,21 +47,6 @@ pub struct SourceEnd {
 struct SourceParcels {
     sealing: Sealing,
     opener: Opener,
-}
-
-#[derive(Debug)]
-struct DataRecord {
-    header: [u8; RECORD_HEADER],
-    header_written: usize,
-    range: Range<u64>,
-}
-
-impl DataRecord {
-    fn new(range: Range<u64>) -> Self {
-        let length = u32::try_from(range.end - range.start).unwrap_or(MAX_DATA);
-        let header = RecordHeader::Data { length, offset: range.start }.encode();
-        Self { header, header_written: 0, range }
-    }
 }
 
 impl SourceEnd {
@@ -101,23 +59,7 @@ impl SourceEnd {
             Box::new(SourceParcels { sealing, opener })
         });
         let answers = AnswerSampler::of(stream.as_fd());
-        Self {
-            stream,
-            incoming: BytesMut::new(),
-            announcements: BytesMut::new(),
-            queue: VecDeque::new(),
-            current: None,
-            protected,
-            answers,
-        }
-    }
-
-    /// Queues lane bytes to be sent at once.
-    pub fn send(&mut self, range: Range<u64>) {
-        match self.queue.back_mut() {
-            Some(last) if last.end == range.start => last.end = range.end,
-            _ => self.queue.push_back(range),
-        }
+        Self { stream, reader: StreamReader::default(), writer: StreamWriter::default(), protected, answers }
     }
 
     /// Returns the number of TCP segments that were retransmitted so far.
@@ -128,7 +70,7 @@ impl SourceEnd {
     /// Returns true if the kernel has taken everything that was queued.
     pub fn is_flushed(&self) -> bool {
         let has_left = self.protected.as_ref().is_none_or(|protected| protected.sealing.is_idle());
-        self.announcements.is_empty() && self.queue.is_empty() && self.current.is_none() && has_left
+        self.writer.is_idle() && has_left
     }
 
     /// Gives this end a read buffer from `buffers`, unless it has kept one. Without this, the end
@@ -145,7 +87,7 @@ impl SourceEnd {
     /// Returns the buffer into which the socket is read.
     fn read_buffer(&mut self) -> &mut BytesMut {
         match &mut self.protected {
-            None => &mut self.incoming,
+            None => &mut self.reader.buffer,
             Some(protected) => &mut protected.opener.sealed,
         }
     }
@@ -160,19 +102,19 @@ impl SourceEnd {
         ranges: &mut Vec<Range<u64>>,
     ) -> Poll<Result<FromBuilder, LaneEnd>> {
         loop {
-            if let Some(record) = self.decode(ranges)? {
+            if let Some(record) = self.reader.next_record(ranges)? {
                 return Poll::Ready(Ok(record));
             }
             let into = match &mut self.protected {
-                None => &mut self.incoming,
+                None => self.reader.read_target(),
                 Some(protected) => {
-                    if protected.opener.open(&mut self.incoming)? {
+                    if protected.opener.open(&mut self.reader.buffer)? {
                         continue;
                     }
+                    protected.opener.sealed.reserve(READ_SIZE);
                     &mut protected.opener.sealed
                 }
             };
-            into.reserve(READ_SIZE);
             self.answers.end_read();
             if self.answers.is_due() && self.stream.poll_read_ready(cx).is_ready() {
                 self.answers.begin_read(self.stream.as_fd());
@@ -210,56 +152,16 @@ impl SourceEnd {
         if self.protected.is_some() {
             return self.poll_flush_parcels(cx, core, lane);
         }
-        loop {
-            if self.current.is_none() {
-                self.start_record();
-            }
-            let written = if self.current.is_some() {
-                ready!(self.poll_write_record(cx, core, lane))?
-            } else if !self.announcements.is_empty() {
-                let written = ready!(Pin::new(&mut self.stream).poll_write(cx, &self.announcements))?;
-                self.announcements.advance(written);
-                written
-            } else {
-                return Poll::Ready(Ok(()));
-            };
+        while let Some(slices) = self.writer.gather(core, lane) {
+            let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, &slices))?;
             if written == 0 {
-                return Poll::Ready(Err(io::Error::from(io::ErrorKind::WriteZero).into()));
+                return no_progress();
+            }
+            if let Some(end) = self.writer.sent(written) {
+                self.answers.note_written(end);
             }
         }
-    }
-
-    /// Writes the current record's header and lane bytes with one `writev`, directly from the
-    /// fragments' memory. Waiting announcements go in front of a record that has not begun, so that
-    /// they share its packets.
-    fn poll_write_record(
-        &mut self,
-        cx: &mut Context<'_>,
-        core: &SourceCore,
-        lane: LaneIndex,
-    ) -> Poll<io::Result<usize>> {
-        let Some(record) = &mut self.current else { return Poll::Ready(Ok(0)) };
-        let mut slices = Vec::with_capacity(SLICES);
-        let announced = if record.header_written == 0 { self.announcements.len() } else { 0 };
-        if announced > 0 {
-            slices.push(IoSlice::new(&self.announcements));
-        }
-        if record.header_written < RECORD_HEADER {
-            slices.push(IoSlice::new(&record.header[record.header_written..]));
-        }
-        core.gather(lane, record.range.clone(), &mut slices);
-        let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, &slices))?;
-        let of_announcements = written.min(announced);
-        let of_record = written - of_announcements;
-        let of_header = of_record.min(RECORD_HEADER - record.header_written);
-        self.announcements.advance(of_announcements);
-        record.header_written += of_header;
-        record.range.start += (of_record - of_header) as u64;
-        self.answers.note_written(record.range.start);
-        if record.header_written == RECORD_HEADER && record.range.is_empty() {
-            self.current = None;
-        }
-        Poll::Ready(Ok(written))
+        Poll::Ready(Ok(()))
     }
 
     /// Writes queued announcements and data in parcels, each parcel with one `writev`.
@@ -269,80 +171,30 @@ impl SourceEnd {
         core: &SourceCore,
         lane: LaneIndex,
     ) -> Poll<Result<(), LaneEnd>> {
-        let zero = || Poll::Ready(Err(io::Error::from(io::ErrorKind::WriteZero).into()));
         loop {
-            if self.current.is_none() {
-                self.start_record();
-            }
-            let Some(SourceParcels { sealing, .. }) = self.protected.as_deref_mut() else { return zero() };
+            let Some(SourceParcels { sealing, .. }) = self.protected.as_deref_mut() else {
+                return no_progress();
+            };
             if sealing.is_idle() {
-                // Records must not interleave: announcements wait for the end of a data record that
-                // is being written, and a data record waits for the end of announcements that do
-                // not fit into one parcel.
-                let is_under_way = self.current.as_ref().is_some_and(|record| record.header_written > 0);
-                let mut none = BytesMut::new();
-                let announcements = if is_under_way { &mut none } else { &mut self.announcements };
-                let record = self.current.as_mut().filter(|_| Sealing::fits(announcements.len()));
-                if record.is_none() && announcements.is_empty() {
+                let Some(content) = self.writer.parcel_content(MAX_CONTENT) else {
                     return Poll::Ready(Ok(()));
-                }
-                let (header, range) = match &record {
-                    None => (&[][..], 0..0),
-                    Some(record) => (&record.header[record.header_written..], record.range.clone()),
                 };
-                let room = Sealing::room(announcements.len(), header.len());
-                let range = range.start..range.end.min(range.start + room);
-                let waits = announcements.len() + header.len();
-                let covered = sealing.begin(announcements, header, range, core, lane);
-                if covered == 0 && waits == 0 {
-                    return zero();
+                let taken = sealing.begin(&content, core, lane);
+                if taken == 0 {
+                    return no_progress();
                 }
-                if let Some(record) = record {
-                    record.header_written = RECORD_HEADER;
-                    record.range.start += covered;
-                }
-                self.current.take_if(|record| record.range.is_empty());
+                self.writer.sent(taken);
             }
-            let mut slices = Vec::with_capacity(PIECES + 2);
-            sealing.slices(core, lane, &mut slices);
+            let slices = sealing.slices(core, lane);
             match ready!(Pin::new(&mut self.stream).poll_write_vectored(cx, &slices))? {
-                0 => return zero(),
+                0 => return no_progress(),
                 written => self.answers.note_written(sealing.advance(written)),
             }
         }
     }
+}
 
-    fn start_record(&mut self) {
-        let Some(range) = self.queue.front_mut() else { return };
-        let end = range.end.min(range.start + u64::from(MAX_DATA));
-        self.current = Some(DataRecord::new(range.start..end));
-        range.start = end;
-        if range.start == range.end {
-            self.queue.pop_front();
-        }
-    }
-
-    fn decode(&mut self, ranges: &mut Vec<Range<u64>>) -> Result<Option<FromBuilder>, LaneEnd> {
-        let Some((header, body)) = self.incoming.split_first_chunk::<RECORD_HEADER>() else {
-            return Ok(None);
-        };
-        let header = RecordHeader::decode(*header)?;
-        let Some(body) = body.get(..header.body()) else { return Ok(None) };
-        let record = match header {
-            RecordHeader::Grant { end } => FromBuilder::Grant { end },
-            RecordHeader::Commit { offset, .. } => {
-                ranges.clear();
-                for item in body.as_chunks::<COMMIT_RANGE>().0 {
-                    ranges.push(decode_range(item)?);
-                }
-                FromBuilder::Commit { offset }
-            }
-            // All other records are for the builder's end, or travel in datagrams only.
-            _ => {
-                return Err(LaneEnd::WrongDirection(header));
-            }
-        };
-        self.incoming.advance(RECORD_HEADER + header.body());
-        Ok(Some(record))
-    }
+/// Returns the error of a write that can never end.
+fn no_progress() -> Poll<Result<(), LaneEnd>> {
+    Poll::Ready(Err(io::Error::from(io::ErrorKind::WriteZero).into()))
 }

@@ -74,7 +74,11 @@ fn push(core: &mut SourceCore, end: &mut SourceEnd, first: u64, count: u32, size
     }
     // The core announces the fragments in batches, as time passes.
     for turn in 0..100 {
-        core.announce(LaneIndex::new(0), now + Duration::from_millis(turn * 100), &mut end.announcements);
+        core.announce(
+            LaneIndex::new(0),
+            now + Duration::from_millis(turn * 100),
+            &mut end.writer.announcements,
+        );
     }
 }
 
@@ -82,7 +86,7 @@ fn push(core: &mut SourceCore, end: &mut SourceEnd, first: u64, count: u32, size
 fn grant(core: &mut SourceCore, end: &mut SourceEnd, upto: u64) {
     core.handle_grant(LaneIndex::new(0), upto).unwrap();
     while let Some(taken) = core.take(LaneIndex::new(0), u64::MAX) {
-        end.send(taken.range);
+        end.writer.send(taken.range);
     }
 }
 
@@ -157,7 +161,7 @@ async fn a_record_waits_for_the_end_of_announcements_that_are_many() {
     let (mut end, mut stream, mut opener) = protected().await;
     let mut core = core();
     push(&mut core, &mut end, 1, 5000, 10);
-    let waiting = end.announcements.len();
+    let waiting = end.writer.announcements.len();
     assert!(waiting > 16 << 10, "more than a parcel takes of them: {waiting}");
     let size = 1000 * (10 + 16);
     grant(&mut core, &mut end, size);
