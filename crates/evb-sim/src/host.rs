@@ -17,7 +17,7 @@ use evb_core::{
 
 use crate::network::{EndIndex, Readable, SocketIndex};
 
-pub(crate) use builder::{BuilderHost, take_data};
+pub(crate) use builder::BuilderHost;
 pub(crate) use source::SourceHost;
 pub(crate) use supervisor::SupervisorHost;
 

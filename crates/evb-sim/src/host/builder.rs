@@ -245,7 +245,7 @@ impl BuilderHost {
 
 /// Passes data bytes to the state machine. Bytes of a large fragment are copied directly into the
 /// fragment's memory, as if read from a socket. Returns the number of bytes passed.
-pub(crate) fn take_data(
+fn take_data(
     core: &mut BuilderCore<Policy>,
     lane: LaneIndex,
     bytes: &[u8],

@@ -25,7 +25,7 @@ use crate::{
     workload::Workload,
 };
 
-use lanes::SourceLane;
+use lanes::{LaneStream, SourceLane};
 use sent::Sent;
 
 pub(crate) struct SourceHost {
@@ -46,6 +46,8 @@ struct Running {
     line: Line,
     /// The lanes, in the order of the role's lane indices.
     lanes: Vec<SourceLane>,
+    /// Readers and writers of the lanes' streams.
+    streams: Vec<LaneStream>,
     /// The bytes that have left recently on each lane.
     sent: Vec<Sent>,
     /// Events whose fragments readout is about to push, in order of time.
@@ -95,6 +97,7 @@ impl SourceHost {
                         role,
                         line,
                         lanes: Vec::new(),
+                        streams: Vec::new(),
                         sent: Vec::new(),
                         readout: BTreeSet::new(),
                         read_out: BTreeSet::new(),

@@ -5,7 +5,7 @@ use core::mem;
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
-use evb_core::time::Instant;
+use evb_core::{builder::ReadTarget, time::Instant};
 
 use super::{Happening, Network, NodeIndex, RETRANSMIT};
 use crate::system::conditions::{Conditions, below};
@@ -110,6 +110,28 @@ impl Network {
     /// Returns the bytes that have arrived at an end and are not read yet.
     pub(crate) fn incoming(&mut self, end: EndId) -> &mut BytesMut {
         &mut self.end(end).incoming
+    }
+
+    /// Reads bytes that have arrived at an end, as one system call does, and appends them to
+    /// `into`. Returns the number of bytes read.
+    pub(crate) fn read(&mut self, end: EndId, into: &mut BytesMut, limit: usize) -> usize {
+        let incoming = &mut self.end(end).incoming;
+        let piece = incoming.split_to(limit.min(incoming.len()));
+        into.extend_from_slice(&piece);
+        piece.len()
+    }
+
+    /// Reads bytes that have arrived at a builder's end of a lane, as one system call does. Returns
+    /// the number of bytes read into a fragment's memory; `None` if there are no bytes to read.
+    pub(crate) fn read_into(&mut self, end: EndId, target: ReadTarget<'_>) -> Option<usize> {
+        let (filled, behind) = match target {
+            ReadTarget::Buffer { buffer, limit } => (0, self.read(end, buffer, limit)),
+            ReadTarget::Fragment { memory, limit, buffer } => {
+                let (filled, room) = (self.read(end, memory, limit), buffer.capacity() - buffer.len());
+                (filled, if filled == limit { self.read(end, buffer, room) } else { 0 })
+            }
+        };
+        (filled + behind > 0).then_some(filled)
     }
 
     /// Returns the buffer to which a process appends bytes to write; [`Self::flush`] sends them.

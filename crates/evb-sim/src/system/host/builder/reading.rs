@@ -1,39 +1,32 @@
 //! The builder's ends of its lanes: reading from them and writing to them.
 
-use bytes::{Buf as _, BytesMut};
+use bytes::BytesMut;
 use evb_core::{
+    builder::StreamReader,
     index::LaneIndex,
-    lane::DatagramFault,
-    wire::{
-        datagram::DatagramHeader,
-        record::{ANNOUNCEMENT, Announcement, RecordHeader},
-    },
+    lane::{DatagramFault, StreamFault},
+    wire::datagram::DatagramHeader,
 };
 
 use super::Running;
-use crate::{
-    host::take_data,
-    stream::read_record,
-    system::{
-        failure::Failure,
-        host::Surroundings,
-        network::{Address, EndId},
-    },
+use crate::system::{
+    failure::Failure,
+    host::Surroundings,
+    network::{Address, EndId},
 };
 
 /// A builder's end of a lane.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct BuilderLane {
     end: Option<EndId>,
-    /// Bytes of the current data record that have not arrived yet.
-    data_left: usize,
+    reader: StreamReader,
     /// Address from which the datagrams of the lane come.
     peer: Option<Address>,
 }
 
 impl BuilderLane {
     pub(super) fn open(end: EndId) -> Self {
-        Self { end: Some(end), data_left: 0, peer: None }
+        Self { end: Some(end), ..Self::default() }
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -73,39 +66,13 @@ impl Running {
         lane: LaneIndex,
         end: EndId,
         around: &mut Surroundings<'_>,
-    ) -> Result<(), String> {
+    ) -> Result<(), StreamFault> {
         let now = around.now();
-        let incoming = around.network.incoming(end);
-        loop {
-            if self.lanes[lane].data_left > 0 {
-                if incoming.is_empty() {
-                    return Ok(());
-                }
-                let piece = incoming.len().min(self.lanes[lane].data_left);
-                let taken = take_data(self.role.records(), lane, &incoming[..piece], now)?;
-                incoming.advance(taken);
-                self.lanes[lane].data_left -= taken;
-                continue;
-            }
-            match read_record(incoming)? {
-                None => return Ok(()),
-                Some(RecordHeader::Data { length, offset }) => {
-                    self.role
-                        .records()
-                        .check_data(lane, offset, length)
-                        .map_err(|error| error.to_string())?;
-                    self.lanes[lane].data_left = length as usize;
-                }
-                Some(RecordHeader::Announce { count, offset }) => {
-                    let body = incoming.split_to(usize::from(count) * ANNOUNCEMENT);
-                    let (items, _) = body.as_chunks::<ANNOUNCEMENT>();
-                    let items = items.iter().map(Announcement::decode);
-                    let outcome = self.role.records().handle_announcements(lane, offset, items, now);
-                    outcome.map_err(|error| error.to_string())?;
-                }
-                Some(other) => return Err(format!("a builder was sent {other:?}")),
-            }
+        let (reader, core) = (&mut self.lanes[lane].reader, self.role.records());
+        while let Some(filled) = around.network.read_into(end, reader.read_target(core, lane)) {
+            reader.filled(core, lane, filled, now)?;
         }
+        Ok(())
     }
 
     fn read_datagrams(&mut self, around: &mut Surroundings<'_>) -> Result<(), Failure> {
@@ -132,15 +99,15 @@ impl Running {
 
     /// Sends the pending records of a lane to its source.
     pub(super) fn write_lane(&mut self, lane: LaneIndex, around: &mut Surroundings<'_>) {
-        let BuilderLane { end, peer, .. } = self.lanes[lane];
+        let BuilderLane { end, peer, .. } = &self.lanes[lane];
         if around.scenario.is_udp() {
             let mut datagram = BytesMut::new();
             self.role.records().write_datagram(lane, around.now(), &mut datagram);
-            if let (Some(peer), false) = (peer, datagram.is_empty()) {
+            if let (Some(peer), false) = (*peer, datagram.is_empty()) {
                 let own = Address::of_builder(around.node);
                 around.network.send(own, peer, datagram.freeze());
             }
-        } else if let Some(end) = end {
+        } else if let Some(end) = *end {
             self.role.records().write_records(lane, around.network.outgoing(end));
             around.network.flush(end);
         }

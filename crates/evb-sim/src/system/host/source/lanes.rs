@@ -1,33 +1,27 @@
 //! The source's ends of its lanes.
 
-use core::ops::Range;
-
-use bytes::BytesMut;
 use evb_core::{
     index::LaneIndex,
     lane::DatagramFault,
     session::{Dial, OPENING},
+    source::{FromBuilder, StreamReader, StreamWriter},
     time::Instant,
     wire::{
         control::Welcome,
         datagram::{DatagramHeader, IPV4_UDP},
-        record::{COMMIT_RANGE, RecordHeader, decode_range},
     },
 };
 use evb_shaper::role::LanePath;
 
 use super::{Running, Sent};
-use crate::{
-    stream::read_record,
-    system::{
-        failure::Failure,
-        host::{
-            Surroundings,
-            line::{Answer, Greeted},
-        },
-        network::{Address, ConnectionKind, EndId},
-        scenario::{self, MTU},
+use crate::system::{
+    failure::Failure,
+    host::{
+        Surroundings,
+        line::{Answer, Greeted},
     },
+    network::{Address, ConnectionKind, EndId},
+    scenario::{self, MTU},
 };
 
 /// The state of the connection of a lane at its source.
@@ -45,6 +39,13 @@ pub(super) struct Up {
     pub(super) end: EndId,
     /// Addresses of the source's and of the builder's datagram socket, if the lane uses datagrams.
     pub(super) sockets: Option<(Address, Address)>,
+}
+
+/// The reader and the writer of a lane's stream.
+#[derive(Debug, Default)]
+pub(super) struct LaneStream {
+    pub(super) reader: StreamReader,
+    pub(super) writer: StreamWriter,
 }
 
 impl SourceLane {
@@ -81,8 +82,10 @@ impl Running {
         if self.lanes.len() <= lane.get() {
             self.lanes.resize_with(lane.get() + 1, SourceLane::default);
             self.sent.resize_with(lane.get() + 1, Sent::default);
+            self.streams.resize_with(lane.get() + 1, LaneStream::default);
         }
         self.sent[lane] = Sent::default();
+        self.streams[lane] = LaneStream::default();
         self.lanes[lane].close(around);
         let greeted = Greeted::dial(dial, ConnectionKind::Lane, OPENING, around);
         self.lanes[lane] = SourceLane::Greeted(Box::new(greeted));
@@ -162,18 +165,16 @@ impl Running {
         end: EndId,
         around: &mut Surroundings<'_>,
     ) -> Result<(), Failure> {
-        let incoming = around.network.incoming(end);
-        while let Some(record) = read_record(incoming).map_err(Failure::protocol)? {
-            let records = self.role.records();
-            let outcome = match record {
-                RecordHeader::Grant { end } => records.handle_grant(lane, end),
-                RecordHeader::Commit { count, offset } => {
-                    let ranges = commit_ranges(count, incoming).map_err(Failure::protocol)?;
-                    records.handle_commit(lane, offset, &ranges)
-                }
-                other => return Err(Failure::protocol(format!("a source was sent {other:?}"))),
-            };
-            outcome.map_err(|error| Failure::protocol(format!("lane {lane}: {error}")))?;
+        let (core, reader) = (self.role.records(), &mut self.streams[lane].reader);
+        let mut ranges = Vec::new();
+        while around.network.read(end, reader.read_target(), usize::MAX) > 0 {
+            while let Some(record) = reader.next_record(&mut ranges).map_err(Failure::protocol)? {
+                let outcome = match record {
+                    FromBuilder::Grant { end } => core.handle_grant(lane, end),
+                    FromBuilder::Commit { offset } => core.handle_commit(lane, offset, &ranges),
+                };
+                outcome.map_err(|error| Failure::protocol(format!("lane {lane}: {error}")))?;
+            }
         }
         Ok(())
     }
@@ -195,10 +196,4 @@ impl Running {
         }
         Ok(())
     }
-}
-
-fn commit_ranges(count: u16, incoming: &mut BytesMut) -> Result<Vec<Range<u64>>, String> {
-    let body = incoming.split_to(usize::from(count) * COMMIT_RANGE);
-    let (ranges, _) = body.as_chunks::<COMMIT_RANGE>();
-    ranges.iter().map(|range| decode_range(range).map_err(|error| error.to_string())).collect()
 }

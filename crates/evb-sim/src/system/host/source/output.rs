@@ -1,6 +1,5 @@
 //! Carries out the outputs of a source's role.
 
-use core::ops::Range;
 use std::io::IoSlice;
 
 use bytes::BytesMut;
@@ -8,11 +7,7 @@ use evb_core::{
     index::LaneIndex,
     session::{ReportFacts, Target},
     units::Bytes,
-    wire::{
-        control::Control,
-        datagram::DATAGRAM_HEADER,
-        record::{MAX_DATA, RecordHeader},
-    },
+    wire::{control::Control, datagram::DATAGRAM_HEADER},
 };
 use evb_shaper::{Departure, role::SourceOutput};
 
@@ -65,9 +60,9 @@ impl Running {
             }
         }
         // Announcements that did not share packets with data are sent here.
-        for lane in &self.lanes {
-            if let Some(up) = lane.up().filter(|up| up.sockets.is_none()) {
-                around.network.flush(up.end);
+        for lane in LaneIndex::all(self.lanes.len()) {
+            if let Some(up) = self.lanes[lane].up().filter(|up| up.sockets.is_none()) {
+                self.flush(lane, up.end, around)?;
             }
         }
         Ok(None)
@@ -83,7 +78,7 @@ impl Running {
         let Some(up) = self.lanes.get(lane.get()).and_then(SourceLane::up) else { return };
         around.say(|| format!("announces on lane {lane}"));
         match up.sockets {
-            None => self.role.announce(lane, now, around.network.outgoing(up.end)),
+            None => self.role.announce(lane, now, &mut self.streams[lane].writer.announcements),
             Some((own, theirs)) => {
                 let mut datagram = BytesMut::new();
                 self.role.write_datagram(lane, now, &mut datagram);
@@ -98,33 +93,28 @@ impl Running {
         let Some(up) = self.lanes.get(departure.lane.get()).and_then(SourceLane::up) else { return Ok(()) };
         around.say(|| format!("{departure:?}"));
         match up.sockets {
-            None => self.depart_in_records(departure.lane, up.end, departure.range.clone(), around),
+            None => {
+                self.streams[departure.lane].writer.send(departure.range.clone());
+                self.flush(departure.lane, up.end, around)
+            }
             Some(sockets) => self.depart_in_segments(departure, sockets, around),
         }
     }
 
-    fn depart_in_records(
-        &self,
-        lane: LaneIndex,
-        end: EndId,
-        mut range: Range<u64>,
-        around: &mut Surroundings<'_>,
-    ) -> Result<(), Failure> {
+    /// Writes all that waits for a lane's stream.
+    fn flush(&mut self, lane: LaneIndex, end: EndId, around: &mut Surroundings<'_>) -> Result<(), Failure> {
+        let writer = &mut self.streams[lane].writer;
         let outgoing = around.network.outgoing(end);
-        while !range.is_empty() {
-            let until = range.end.min(range.start + u64::from(MAX_DATA));
-            let length = (until - range.start) as u32;
-            outgoing.extend_from_slice(&RecordHeader::Data { length, offset: range.start }.encode());
-            while range.start < until {
-                let mut slices = Vec::<IoSlice<'_>>::with_capacity(64);
-                let covered = self.role.core().gather(lane, range.start..until, &mut slices);
-                if covered == 0 {
-                    let what = format!("lane {lane} has no bytes at {}, to be sent", range.start);
-                    return Err(Failure::new(Check::Invariant, what));
-                }
-                slices.iter().for_each(|slice| outgoing.extend_from_slice(slice));
-                range.start += covered;
+        while let Some(slices) = writer.gather(self.role.core(), lane) {
+            let before = outgoing.len();
+            slices.iter().for_each(|slice| outgoing.extend_from_slice(slice));
+            drop(slices);
+            let written = outgoing.len() - before;
+            if written == 0 {
+                let what = format!("lane {lane} has no bytes where bytes are to be sent");
+                return Err(Failure::new(Check::Invariant, what));
             }
+            writer.sent(written);
         }
         around.network.flush(end);
         Ok(())
