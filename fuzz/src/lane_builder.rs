@@ -6,13 +6,13 @@ use std::{collections::VecDeque, time::Duration};
 use arbitrary::Arbitrary;
 use bytes::{BufMut as _, BytesMut};
 use evb_core::{
-    builder::{BuilderCore, BuilderCoreConfig, LARGE_FRAGMENT, Output},
+    builder::{BuilderCore, BuilderCoreConfig, LARGE_FRAGMENT, Output, StreamReader},
     event::Event,
     fragment::{Checksum, Timestamp},
     grant::GrantPolicy as _,
     id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
     index::LaneIndex,
-    lane::LaneError,
+    lane::StreamFault,
     set::SourceSet,
     time::Instant,
     units::Bytes,
@@ -50,8 +50,8 @@ pub enum Step {
     /// A source announces fragments (event, length) at the expected position plus this offset.
     Announce(u8, i8, Vec<(u8, u16)>),
     /// A source sends `length` bytes at the next position plus `shift`, intact or with a damaged
-    /// byte. With `own_memory`, the builder reads them like a large fragment, directly into the
-    /// fragment's memory.
+    /// byte. With `own_memory`, they arrive after the record's header, so that the builder reads
+    /// the bytes of a large fragment directly into the fragment's memory.
     #[allow(missing_docs)] // just said
     Data { lane: u8, shift: i8, length: u16, damage: Option<u16>, own_memory: bool },
     /// A malicious source sends these raw bytes on its lane.
@@ -73,6 +73,7 @@ pub enum Step {
 /// State of a lane as an honest source knows it.
 #[derive(Debug, Default)]
 struct Lane {
+    reader: StreamReader,
     /// All announced bytes of the lane.
     content: Vec<u8>,
     received: u64,
@@ -217,6 +218,7 @@ impl Bench {
             "{held:?} after {lane:?}"
         );
         lane.received = held.received;
+        lane.reader = StreamReader::default();
         lane.refused = 0;
         lane.granted = held.received;
         lane.connected = true;
@@ -228,19 +230,29 @@ impl Bench {
         assert!(!self.core.is_lane_connected(lane));
     }
 
-    /// Disconnects the lane if the builder refused its record, as a driver does.
-    fn refuse(&mut self, lane: LaneIndex, result: Result<(), LaneError>) {
-        if let Err(error) = result {
-            assert!(!error.to_string().is_empty());
-            self.disconnect(lane);
-        }
+    /// Disconnects a lane whose record the builder refused, as a driver does.
+    fn refuse(&mut self, lane: LaneIndex, fault: StreamFault) {
+        assert!(!fault.to_string().is_empty());
+        self.disconnect(lane);
+    }
+
+    /// Lets the builder read the front of `bytes`, as one system call does. Returns the number of
+    /// bytes that were read.
+    fn read(&mut self, lane: LaneIndex, bytes: &[u8]) -> Result<usize, StreamFault> {
+        let (reader, mut rest) = (&mut self.lanes[lane].reader, bytes);
+        let filled = reader.read_target(&mut self.core, lane).read_from(&mut rest);
+        reader.filled(&mut self.core, lane, filled, self.now)?;
+        Ok(bytes.len() - rest.len())
     }
 
     fn announce(&mut self, lane: LaneIndex, offset: u64, announced: Vec<Announcement>) {
-        if !self.lanes[lane].connected {
+        if !self.lanes[lane].connected || announced.is_empty() {
             return;
         }
-        let result = self.core.handle_announcements(lane, offset, announced.iter().copied(), self.now);
+        let mut record = BytesMut::new();
+        record.put_slice(&RecordHeader::Announce { count: announced.len() as u16, offset }.encode());
+        announced.iter().for_each(|item| item.encode(&mut record));
+        let result = self.read(lane, &record);
         let (mut start, content) = (offset, &mut self.lanes[lane].content);
         for item in &announced {
             let refused = item.event.number() == 0 || u64::from(item.length) > MAX_FRAGMENT;
@@ -252,7 +264,9 @@ impl Bench {
             }
             start = start.saturating_add(item.lane_length());
         }
-        self.refuse(lane, result);
+        if let Err(fault) = result {
+            self.refuse(lane, fault);
+        }
     }
 
     fn data(&mut self, lane: LaneIndex, shift: i8, length: u16, damage: Option<u16>, own_memory: bool) {
@@ -276,32 +290,33 @@ impl Bench {
         }
     }
 
-    /// Passes a data record to the builder's state machine in the same way as
-    /// `evb_net::lane::BuilderEnd`.
+    /// Sends a data record to the builder, which reads it in several pieces.
     fn record(&mut self, lane: LaneIndex, offset: u64, bytes: &[u8], own_memory: bool) {
-        let mut result = self.core.check_data(lane, offset, bytes.len() as u32);
-        let mut rest = if result.is_ok() { bytes } else { &[] };
-        assert!(result.is_err() || offset == self.lanes[lane].received);
-        while !rest.is_empty() && result.is_ok() {
-            let piece = rest.len().min(5000);
-            let count = match self.core.spare_memory(lane).filter(|_| own_memory) {
-                Some((memory, room)) => {
-                    let count = piece.min(room);
-                    memory.put_slice(&rest[..count]);
-                    result = self.core.handle_filled(lane, count, self.now);
-                    count
-                }
-                None => {
-                    result = self.core.handle_data(lane, &rest[..piece], self.now);
-                    piece
-                }
+        let (length, start) = (bytes.len() as u32, self.lanes[lane].received);
+        let is_valid = self.core.check_data(lane, offset, length).is_ok();
+        assert!(!is_valid || offset == start);
+        let record = [&RecordHeader::Data { length, offset }.encode()[..], bytes].concat();
+        let mut sent = 0;
+        while sent < record.len() {
+            let most = match (own_memory, sent) {
+                (true, 0) => RECORD_HEADER,
+                (true, _) => 5000,
+                (false, _) => record.len(),
             };
-            let Lane { received, refused, .. } = &mut self.lanes[lane];
-            let reached = *received + count as u64;
-            *(if result.is_ok() { received } else { refused }) = reached;
-            rest = &rest[count..];
+            let piece = &record[sent..record.len().min(sent + most)];
+            let read = self.read(lane, piece);
+            assert!(is_valid || read.is_err(), "accepted an invalid record");
+            sent += read.unwrap_or(piece.len());
+            let reached = start + sent.saturating_sub(RECORD_HEADER) as u64;
+            let model = &mut self.lanes[lane];
+            match read {
+                Ok(_) => model.received = reached,
+                Err(fault) => {
+                    model.refused = model.refused.max(if is_valid { reached } else { 0 });
+                    return self.refuse(lane, fault);
+                }
+            }
         }
-        self.refuse(lane, result);
     }
 
     fn bytes(&mut self, lane: LaneIndex, mut bytes: &[u8]) {
@@ -320,7 +335,9 @@ impl Bench {
                 RecordHeader::Data { length, offset } => {
                     let data = &rest[..rest.len().min(length as usize)];
                     self.lanes[lane].garbled = true;
-                    self.record(lane, offset, data, length % 2 == 1);
+                    if !data.is_empty() {
+                        self.record(lane, offset, data, length % 2 == 1);
+                    }
                     rest = &rest[data.len()..];
                 }
                 _ => return self.disconnect(lane),

@@ -1,21 +1,24 @@
 //! Fuzz target for the source's state machine: readout, the supervisor and the builders may do
 //! anything.
 
-use std::{io::IoSlice, ops::Range, time::Duration};
+use std::{ops::Range, time::Duration};
 
 use arbitrary::Arbitrary;
-use bytes::BytesMut;
+use bytes::{BufMut as _, BytesMut};
 use evb_core::{
     fragment::{Checksum, Fragment, Timestamp},
     id::{BuilderId, EventId, SourceId},
     index::LaneIndex,
     lane::Taken,
-    source::{Output, SourceCore, SourceCoreConfig},
+    source::{Output, SourceCore, SourceCoreConfig, StreamReader, StreamWriter},
     time::Instant,
     units::Bytes,
     wire::{
         control::{Decisions, Heartbeat, Message, RoleReport, SourceReport},
-        record::{ANNOUNCEMENT, Announcement, RECORD_HEADER, RecordHeader, encode_fragment_header},
+        record::{
+            ANNOUNCEMENT, Announcement, MAX_COMMIT_RANGES, RECORD_HEADER, RecordHeader, encode_commit,
+            encode_fragment_header,
+        },
     },
 };
 
@@ -63,6 +66,8 @@ pub enum Step {
 /// State of a lane as an honest builder knows it.
 #[derive(Debug, Default)]
 struct Lane {
+    reader: StreamReader,
+    writer: StreamWriter,
     /// All announced bytes of the lane.
     content: Vec<u8>,
     /// Start offset of every announced fragment, and the end offset of the last one.
@@ -217,7 +222,8 @@ impl Bench {
         if !model.connected {
             return;
         }
-        match self.core.handle_grant(lane, end) {
+        model.reader.read_target().put_slice(&RecordHeader::Grant { end }.encode());
+        match model.reader.filled(&mut self.core, lane) {
             Ok(()) => {
                 assert!(end <= model.content.len() as u64, "accepted a grant beyond the announced bytes");
                 model.granted = model.granted.max(end);
@@ -233,7 +239,9 @@ impl Bench {
         if !model.connected {
             return true;
         }
-        let accepted = self.core.handle_commit(lane, offset, ranges).is_ok();
+        let ranges = &ranges[..ranges.len().min(MAX_COMMIT_RANGES)];
+        encode_commit(offset, ranges, model.reader.read_target());
+        let accepted = model.reader.filled(&mut self.core, lane).is_ok();
         if accepted {
             let highest = ranges.iter().map(|range| range.end).max().unwrap_or(0).max(offset);
             assert!(highest <= model.sent, "accepted a commit of bytes that were not sent");
@@ -250,20 +258,27 @@ impl Bench {
         let model = &mut self.lanes[lane];
         assert!(model.connected && range.start == model.sent && range.end <= model.granted);
         model.sent = range.end;
-        let mut at = range.start;
-        while at < range.end {
-            let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(8);
-            let covered = self.core.gather(lane, at..range.end, &mut slices);
-            let bytes: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
-            assert_eq!(bytes.len() as u64, covered);
-            assert!(covered > 0, "the source lacks bytes that it may send");
-            assert_eq!(
-                bytes,
-                model.content[at as usize..(at + covered) as usize],
-                "other bytes than announced"
-            );
-            at += covered;
+        let (mut at, mut written) = (range.start, Vec::new());
+        model.writer.send(range);
+        while let Some(slices) = model.writer.gather(&self.core, lane) {
+            let before = written.len();
+            let most = 1 + limit as usize % 999;
+            written.extend(slices.iter().flat_map(|slice| slice.iter().copied()).take(most));
+            drop(slices);
+            assert!(written.len() > before, "the source lacks bytes that it may send");
+            model.writer.sent(written.len() - before);
         }
+        let mut rest = &written[..];
+        while let Some((head, after)) = rest.split_first_chunk::<RECORD_HEADER>() {
+            let header = RecordHeader::decode(*head).expect("a record of our own");
+            let RecordHeader::Data { length, offset } = header else { panic!("{header:?}") };
+            let (bytes, after) = after.split_at(length as usize);
+            let announced = &model.content[at as usize..][..bytes.len()];
+            assert!(offset == at && bytes == announced, "other bytes than announced");
+            at += u64::from(length);
+            rest = after;
+        }
+        assert!(rest.is_empty() && at == model.sent);
     }
 
     /// Disconnects a builder that violated the protocol, as a driver does.
@@ -333,6 +348,7 @@ impl Lane {
         self.bounds.retain(|bound| *bound <= announced);
         self.sent = received;
         self.granted = received;
+        (self.reader, self.writer) = (StreamReader::default(), StreamWriter::default());
     }
 
     /// Records committed ranges: the source may free only fragments that the ranges cover

@@ -11,7 +11,7 @@ use evb_core::{
     grant::GrantPolicy as _,
     id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
     set::SourceSet,
-    source::{self, FromBuilder, SourceCore, SourceCoreConfig},
+    source::{self, SourceCore, SourceCoreConfig},
     time::Instant,
     units::Bytes,
     wire::{
@@ -84,18 +84,10 @@ async fn into_source(data: &[u8]) -> Result<(), LaneEnd> {
     let (stream, mut peer) = socket()?;
     let mut end = SourceEnd::new(stream);
     let mut core = source_core();
-    let mut ranges = Vec::new();
     for (_, piece) in pieces(data) {
         let _ = peer.write(piece);
         tokio::task::yield_now().await;
-        while let Some(record) = poll_now(&mut end, &mut ranges).await? {
-            match record {
-                FromBuilder::Grant { end } => core.handle_grant(LaneIndex::new(0), end)?,
-                FromBuilder::Commit { offset } => core.handle_commit(LaneIndex::new(0), offset, &ranges)?,
-                #[allow(unreachable_patterns)] // what else a builder may say in other transports
-                _ => {}
-            }
-        }
+        poll_fn(|cx| end.poll_recv(cx, &mut core, LaneIndex::new(0)).into()).await?;
         while let Some(output) = core.poll(NOW) {
             if let source::Output::Announce(lane) = output {
                 core.announce(lane, NOW, &mut end.writer.announcements);
@@ -108,18 +100,6 @@ async fn into_source(data: &[u8]) -> Result<(), LaneEnd> {
         assert!(end.is_flushed());
     }
     Ok(())
-}
-
-/// Returns the next record from the builder, or `None` if no complete record has arrived.
-async fn poll_now(
-    end: &mut SourceEnd,
-    ranges: &mut Vec<std::ops::Range<u64>>,
-) -> Result<Option<FromBuilder>, LaneEnd> {
-    poll_fn(|cx| match end.poll_recv(cx, ranges) {
-        std::task::Poll::Ready(result) => result.map(Some).into(),
-        std::task::Poll::Pending => Ok(None).into(),
-    })
-    .await
 }
 
 fn builder_core() -> BuilderCore<Policy> {

@@ -13,14 +13,13 @@ use evb_core::{
     time::{Instant, earlier},
     units::Bytes,
 };
-use evb_net::{clock, timer::Timer};
+use evb_net::{clock, lane::ReadBuffers, timer::Timer};
 use evb_shaper::role::{SourceOutput, SourceRole};
 use tokio::sync::mpsc;
 
 use super::{
     SourceConfig,
     dialing::Dialing,
-    end::Scratch,
     feed::Feed,
     lanes::{self, Lane},
     pacing::SocketRates,
@@ -38,7 +37,7 @@ pub(super) struct Driver {
     timer: Timer,
     busy_poll: BusyPoll,
     feed: Feed,
-    scratch: Scratch,
+    buffers: ReadBuffers,
     stop: mpsc::Receiver<String>,
     ended: Option<Result<RunOutcome, RoleFault>>,
 }
@@ -66,7 +65,7 @@ impl Driver {
             timer: Arc::clone(&config.pacing.executor).timer()?,
             busy_poll: BusyPoll::new(config.busy_poll, now),
             feed,
-            scratch: Scratch::default(),
+            buffers: ReadBuffers::default(),
             stop,
             ended: None,
         })
@@ -118,7 +117,7 @@ impl Driver {
     fn poll_lanes(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         let mut more = false;
         for lane in &mut self.lanes {
-            more |= lane.poll_input(cx, &mut self.role, now, &mut self.scratch);
+            more |= lane.poll_input(cx, &mut self.role, now, &mut self.buffers);
         }
         more
     }

@@ -4,33 +4,22 @@ mod stream;
 #[cfg(feature = "udp")]
 mod datagrams;
 
-use std::{
-    ops::Range,
-    task::{Context, Poll},
-};
+use std::task::{Context, Poll};
 
 use evb_core::{index::LaneIndex, time::Instant, wire::control::TrainReport};
 use evb_net::lane::{LaneEnd, Progress, ReadBuffers};
 use evb_shaper::{Departure, role::SourceRole};
 
-/// Memory that all lanes of a source use in turn.
-#[derive(Debug, Default)]
-pub(super) struct Scratch {
-    /// Ranges of lane bytes that one record commits.
-    ranges: Vec<Range<u64>>,
-    buffers: ReadBuffers,
-}
-
 /// The source's end of a lane's connection.
 pub(super) trait End {
-    /// Processes the records that the builder sends.
+    /// Processes the records that the builder sends. All lanes of a source use `buffers` in turn.
     fn poll_input(
         &mut self,
         cx: &mut Context<'_>,
         role: &mut SourceRole,
         lane: LaneIndex,
         now: Instant,
-        scratch: &mut Scratch,
+        buffers: &mut ReadBuffers,
     ) -> Result<Progress, LaneEnd>;
 
     /// Writes queued data and records.

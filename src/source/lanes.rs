@@ -4,12 +4,12 @@
 use std::task::{Context, Poll};
 
 use evb_core::{index::LaneIndex, session::Dial, time::Instant, units::Rate, wire::control::TrainReport};
-use evb_net::lane::Progress;
+use evb_net::lane::{Progress, ReadBuffers};
 use evb_shaper::{Departure, role::SourceRole};
 
 use super::{
     dialing::{Connecting, Dialing},
-    end::{End, Scratch},
+    end::End,
 };
 
 /// The lane to one builder.
@@ -50,7 +50,7 @@ impl Lane {
         cx: &mut Context<'_>,
         role: &mut SourceRole,
         now: Instant,
-        scratch: &mut Scratch,
+        buffers: &mut ReadBuffers,
     ) -> bool {
         let cause: &dyn std::fmt::Display = match &mut self.state {
             LaneStage::Down => return false,
@@ -63,7 +63,7 @@ impl Lane {
                 }
                 Poll::Ready(Err(error)) => &{ error },
             },
-            LaneStage::Up(end) => match end.poll_input(cx, role, self.index, now, scratch) {
+            LaneStage::Up(end) => match end.poll_input(cx, role, self.index, now, buffers) {
                 Ok(progress) => return progress == Progress::More,
                 Err(error) => &{ error },
             },

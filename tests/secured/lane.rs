@@ -1,6 +1,6 @@
 //! The two ends of one protected lane, with an attacker between them.
 
-use std::{future::poll_fn, ops::Range, task::Poll, time::Duration};
+use std::{future::poll_fn, task::Poll, time::Duration};
 
 use evb::{
     PresharedKey, Security,
@@ -13,7 +13,7 @@ use evb_core::{
     builder::{self, BuilderCore, BuilderCoreConfig},
     index::LaneIndex,
     set::SourceSet,
-    source::{self, FromBuilder, SourceCore, SourceCoreConfig},
+    source::{self, SourceCore, SourceCoreConfig},
     time::Instant,
     wire::{
         control::{Assignments, Decisions, Hello, Verdict, Welcome},
@@ -161,7 +161,7 @@ async fn connect(
     let now = clock::now();
     let state = builder.handle_lane_connected(lane, now);
     source.handle_lane_connected(lane, state.received, state.announced).expect("what the builder has");
-    let (mut events, mut ranges): (Vec<Event>, Vec<Range<u64>>) = (Vec::new(), Vec::new());
+    let mut events = Vec::new();
     let mut most = 0;
     let mut buffers = ReadBuffers::default();
     let began = std::time::Instant::now();
@@ -186,12 +186,7 @@ async fn connect(
                 if let Poll::Ready(flushed) = to.poll_flush(cx) {
                     flushed?;
                 }
-                while let Poll::Ready(said) = from.poll_recv(cx, &mut ranges) {
-                    match said? {
-                        FromBuilder::Grant { end } => source.handle_grant(lane, end)?,
-                        FromBuilder::Commit { offset } => source.handle_commit(lane, offset, &ranges)?,
-                    }
-                }
+                from.poll_recv(cx, source, lane)?;
                 while let Some(output) = source.poll(now) {
                     if let source::Output::Announce(_) = output {
                         source.announce(lane, now, &mut from.writer.announcements);

@@ -30,7 +30,7 @@ use std::collections::VecDeque;
 
 pub use before_start::{BeforeStart, FRONT_END_READ, MAX_FRONT_ENDS, assembly_memory, front_end_memory};
 pub use push_error::{MAX_AHEAD, PushError};
-pub use stream_reader::{FromBuilder, StreamReader};
+pub use stream_reader::StreamReader;
 pub use stream_writer::{ParcelContent, StreamWriter};
 
 use backlog::{Backlog, Placed};

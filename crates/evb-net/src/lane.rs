@@ -26,7 +26,7 @@ use std::io;
 
 use crate::security::Forged;
 use evb_core::{
-    lane::{DatagramFault, LaneError, StreamFault},
+    lane::{DatagramFault, StreamFault},
     quantities::SAME_RELEASE,
 };
 
@@ -72,10 +72,4 @@ pub enum LaneEnd {
     /// The received bytes fail authentication: no peer with the key sent them in this form.
     #[error(transparent)]
     Forged(#[from] Forged),
-}
-
-impl From<LaneError> for LaneEnd {
-    fn from(error: LaneError) -> Self {
-        Self::Stream(error.into())
-    }
 }

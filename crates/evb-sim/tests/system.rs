@@ -39,3 +39,14 @@ fn equal_seeds_give_equal_traces() {
     let of = |seed| run(&Scenario::of_seed(seed, None), false).hash;
     assert_ne!(of(1), of(2));
 }
+
+#[test]
+fn reads_in_pieces_of_any_length_change_nothing() {
+    for seed in 0..20 {
+        let [whole, torn] = [false, true].map(|tears_reads| {
+            let scenario = Scenario { tears_reads, ..Scenario::of_seed(seed, Some(Transport::Tcp)) };
+            run(&scenario, false)
+        });
+        assert_eq!((whole.hash, whole.counts), (torn.hash, torn.counts), "seed {seed}");
+    }
+}

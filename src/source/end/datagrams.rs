@@ -6,10 +6,10 @@ use std::{
 };
 
 use evb_core::{index::LaneIndex, time::Instant, wire::control::TrainReport};
-use evb_net::lane::{LaneEnd, Progress, datagrams::SourceDatagrams};
+use evb_net::lane::{LaneEnd, Progress, ReadBuffers, datagrams::SourceDatagrams};
 use evb_shaper::{Departure, role::SourceRole};
 
-use super::{End, Scratch};
+use super::End;
 
 /// Time after which announcing on a lane whose socket was full is tried again.
 const LATER: Duration = Duration::from_millis(1);
@@ -21,7 +21,7 @@ impl End for SourceDatagrams {
         role: &mut SourceRole,
         lane: LaneIndex,
         now: Instant,
-        _: &mut Scratch,
+        _: &mut ReadBuffers,
     ) -> Result<Progress, LaneEnd> {
         self.poll_recv(cx, role.records(), lane, now)
     }

@@ -2,11 +2,11 @@
 
 use std::task::{Context, Poll};
 
-use evb_core::{index::LaneIndex, source::FromBuilder, time::Instant, wire::control::TrainReport};
-use evb_net::lane::{LaneEnd, Progress, SourceEnd};
+use evb_core::{index::LaneIndex, time::Instant, wire::control::TrainReport};
+use evb_net::lane::{LaneEnd, Progress, ReadBuffers, SourceEnd};
 use evb_shaper::{Departure, role::SourceRole};
 
-use super::{End, Scratch};
+use super::End;
 
 impl End for SourceEnd {
     fn poll_input(
@@ -15,24 +15,10 @@ impl End for SourceEnd {
         role: &mut SourceRole,
         lane: LaneIndex,
         _now: Instant,
-        Scratch { ranges, buffers }: &mut Scratch,
+        buffers: &mut ReadBuffers,
     ) -> Result<Progress, LaneEnd> {
-        let core = role.records();
         self.borrow_buffer(buffers);
-        loop {
-            match self.poll_recv(cx, ranges) {
-                Poll::Pending => break,
-                Poll::Ready(Ok(FromBuilder::Grant { end: to })) => {
-                    let waited = self.note_grant(core.granted(lane));
-                    waited.into_iter().for_each(|waited| core.record_grant_wake(waited));
-                    core.handle_grant(lane, to)?;
-                }
-                Poll::Ready(Ok(FromBuilder::Commit { offset })) => {
-                    core.handle_commit(lane, offset, ranges)?;
-                }
-                Poll::Ready(Err(error)) => return Err(error),
-            }
-        }
+        self.poll_recv(cx, role.records(), lane)?;
         self.return_buffer(buffers);
         Ok(Progress::Drained)
     }

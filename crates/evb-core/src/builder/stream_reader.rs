@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use bytes::{Buf as _, BytesMut};
+use bytes::{Buf, BufMut as _, BytesMut};
 
 use super::{BuilderCore, LARGE_FRAGMENT};
 use crate::{
@@ -56,6 +56,25 @@ pub enum ReadTarget<'a> {
         /// The read buffer, which takes the bytes that follow as far as its memory suffices.
         buffer: &'a mut BytesMut,
     },
+}
+
+impl ReadTarget<'_> {
+    /// Moves bytes from the front of `from` to this memory, as one read from a socket does. Returns
+    /// the number of bytes that went to a fragment's memory.
+    pub fn read_from(self, from: &mut impl Buf) -> usize {
+        match self {
+            Self::Buffer { buffer, limit } => {
+                buffer.put(from.take(limit));
+                0
+            }
+            Self::Fragment { memory, limit, buffer } => {
+                let filled = limit.min(from.remaining());
+                memory.put(Buf::take(&mut *from, filled));
+                buffer.put(from.take(buffer.capacity() - buffer.len()));
+                filled
+            }
+        }
+    }
 }
 
 impl StreamReader {

@@ -5,7 +5,6 @@ mod tests;
 
 use std::{
     io,
-    ops::Range,
     os::fd::AsFd as _,
     pin::Pin,
     task::{Context, Poll, ready},
@@ -15,7 +14,7 @@ use std::{
 use bytes::BytesMut;
 use evb_core::{
     index::LaneIndex,
-    source::{FromBuilder, SourceCore, StreamReader, StreamWriter},
+    source::{SourceCore, StreamReader, StreamWriter},
 };
 use tokio::{io::AsyncWrite as _, net::TcpStream};
 use tokio_util::io::poll_read_buf;
@@ -92,44 +91,50 @@ impl SourceEnd {
         }
     }
 
-    /// Polls for the builder's next record; the ranges of a commit are put into `ranges`.
+    /// Reads the builder's records, and passes them to `core`. `lane` is this lane's index in
+    /// `core`.
     ///
     /// # Errors
     /// Returns a [`LaneEnd`], after which the connection must be dropped.
     pub fn poll_recv(
         &mut self,
         cx: &mut Context<'_>,
-        ranges: &mut Vec<Range<u64>>,
-    ) -> Poll<Result<FromBuilder, LaneEnd>> {
+        core: &mut SourceCore,
+        lane: LaneIndex,
+    ) -> Result<(), LaneEnd> {
         loop {
-            if let Some(record) = self.reader.next_record(ranges)? {
-                return Poll::Ready(Ok(record));
-            }
             let into = match &mut self.protected {
                 None => self.reader.read_target(),
                 Some(protected) => {
-                    if protected.opener.open(&mut self.reader.buffer)? {
-                        continue;
-                    }
                     protected.opener.sealed.reserve(READ_SIZE);
                     &mut protected.opener.sealed
                 }
             };
-            self.answers.end_read();
             if self.answers.is_due() && self.stream.poll_read_ready(cx).is_ready() {
                 self.answers.begin_read(self.stream.as_fd());
             }
-            if ready!(poll_read_buf(Pin::new(&mut self.stream), cx, into))? == 0 {
-                return Poll::Ready(Err(LaneEnd::Closed));
+            match poll_read_buf(Pin::new(&mut self.stream), cx, into)? {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(0) => return Err(LaneEnd::Closed),
+                Poll::Ready(_) => self.answers.count(),
             }
-            self.answers.count();
+            let granted = core.granted(lane);
+            match &mut self.protected {
+                None => self.reader.filled(core, lane)?,
+                Some(protected) => {
+                    while protected.opener.open(&mut self.reader.buffer)? {
+                        self.reader.filled(core, lane)?;
+                    }
+                }
+            }
+            if core.granted(lane) > granted {
+                self.answers
+                    .note_grant(granted)
+                    .into_iter()
+                    .for_each(|waited| core.record_grant_wake(waited));
+            }
+            self.answers.end_read();
         }
-    }
-
-    /// Notes that the latest grant permits lane bytes from `from` on. Returns the time that the
-    /// grant waited in the kernel, if this wait was measured.
-    pub fn note_grant(&mut self, from: u64) -> Option<Duration> {
-        self.answers.note_grant(from)
     }
 
     /// Returns the time from the read of a grant to the end of the write of its first data, if a

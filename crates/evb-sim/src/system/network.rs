@@ -96,6 +96,8 @@ pub(crate) struct Network {
     queue: BinaryHeap<Reverse<(Instant, u64, Happening)>>,
     order: u64,
     rng: Rng,
+    /// Draws the lengths of reads, if they are torn.
+    tears: Option<Rng>,
     pub(crate) weather: Conditions,
     /// Buffer of a switch port, in bytes; datagrams that do not fit are dropped.
     port: usize,
@@ -123,6 +125,7 @@ impl Network {
             queue: BinaryHeap::new(),
             order: 0,
             rng: Rng::new(seed ^ 0x6E65_7477_6F72_6B21),
+            tears: None,
             weather,
             port,
             nodes: (0..nodes).map(|_| Node::default()).collect(),
@@ -134,6 +137,11 @@ impl Network {
             fates: Fates::default(),
             trace,
         }
+    }
+
+    /// Makes each read from a lane's stream return a random number of the bytes that have arrived.
+    pub(crate) fn tear_reads(&mut self, seed: u64) {
+        self.tears = Some(Rng::new(seed ^ 0x746F_726E_7265_6164));
     }
 
     pub(crate) fn now(&self) -> Instant {

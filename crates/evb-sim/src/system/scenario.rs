@@ -113,6 +113,9 @@ pub struct Scenario {
     /// True if both ends of a lane over datagrams know a round-trip time, as measured on the lane's
     /// TCP connection.
     pub knows_round_trip: bool,
+    /// True if each read from a lane's stream returns only some of the bytes that have arrived. No
+    /// run may depend on it.
+    pub tears_reads: bool,
     /// State of the network while no fault changes it.
     pub weather: Conditions,
     /// Time that a sink takes to write an event.

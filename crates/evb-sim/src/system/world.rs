@@ -109,9 +109,13 @@ impl<'a> World<'a> {
             disk_until: Instant::ZERO,
         });
         let hosts: Vec<Host> = hosts.collect();
+        let mut network = Network::new(hosts.len(), scenario.weather, scenario.port(), scenario.seed, trace);
+        if scenario.tears_reads {
+            network.tear_reads(scenario.seed);
+        }
         Self {
             scenario,
-            network: Network::new(hosts.len(), scenario.weather, scenario.port(), scenario.seed, trace),
+            network,
             hosts,
             files: Files::new(),
             journal: JournalFile::default(),

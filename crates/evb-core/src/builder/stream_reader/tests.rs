@@ -1,4 +1,4 @@
-use bytes::{BufMut as _, BytesMut};
+use bytes::{Buf, BufMut as _, BytesMut};
 
 use super::{ReadTarget, StreamReader};
 use crate::{
@@ -64,26 +64,14 @@ fn read(
 ) -> Result<usize, StreamFault> {
     let mut direct = 0;
     while !bytes.is_empty() {
-        let now = &bytes[..piece().min(bytes.len())];
-        let (filled, taken) = match reader.read_target(core, LANE) {
-            ReadTarget::Buffer { buffer, limit } => {
-                assert!(buffer.capacity() - buffer.len() >= limit, "the limit has room");
-                let taken = now.len().min(limit);
-                buffer.put_slice(&now[..taken]);
-                (0, taken)
-            }
-            ReadTarget::Fragment { memory, limit, buffer } => {
-                let (first, behind) = now.split_at(now.len().min(limit));
-                let behind = &behind[..behind.len().min(buffer.capacity() - buffer.len())];
-                memory.put_slice(first);
-                buffer.put_slice(behind);
-                (first.len(), first.len() + behind.len())
-            }
-        };
+        let target = reader.read_target(core, LANE);
+        if let ReadTarget::Buffer { buffer, limit } = &target {
+            assert!(buffer.capacity() - buffer.len() >= *limit, "the limit has room");
+        }
+        let filled = target.read_from(&mut Buf::take(&mut bytes, piece()));
         reader.filled(core, LANE, filled, at(0))?;
         core.invariants();
         direct += filled;
-        bytes = &bytes[taken..];
     }
     Ok(direct)
 }

@@ -4,11 +4,14 @@
 use core::mem;
 use std::collections::VecDeque;
 
-use bytes::{Bytes, BytesMut};
-use evb_core::{builder::ReadTarget, time::Instant};
+use bytes::{Buf as _, Bytes, BytesMut, buf::Take};
+use evb_core::time::Instant;
 
 use super::{Happening, Network, NodeIndex, RETRANSMIT};
 use crate::system::conditions::{Conditions, below};
+
+/// A torn read takes fewer bytes than 2 to the power of this number, and mostly few.
+const TORN_BITS: u64 = 14;
 
 /// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,26 +115,18 @@ impl Network {
         &mut self.end(end).incoming
     }
 
-    /// Reads bytes that have arrived at an end, as one system call does, and appends them to
-    /// `into`. Returns the number of bytes read.
-    pub(crate) fn read(&mut self, end: EndId, into: &mut BytesMut, limit: usize) -> usize {
-        let incoming = &mut self.end(end).incoming;
-        let piece = incoming.split_to(limit.min(incoming.len()));
-        into.extend_from_slice(&piece);
-        piece.len()
-    }
-
-    /// Reads bytes that have arrived at a builder's end of a lane, as one system call does. Returns
-    /// the number of bytes read into a fragment's memory; `None` if there are no bytes to read.
-    pub(crate) fn read_into(&mut self, end: EndId, target: ReadTarget<'_>) -> Option<usize> {
-        let (filled, behind) = match target {
-            ReadTarget::Buffer { buffer, limit } => (0, self.read(end, buffer, limit)),
-            ReadTarget::Fragment { memory, limit, buffer } => {
-                let (filled, room) = (self.read(end, memory, limit), buffer.capacity() - buffer.len());
-                (filled, if filled == limit { self.read(end, buffer, room) } else { 0 })
+    /// Returns the bytes that one system call reads at an end, which may be fewer than have
+    /// arrived; `None` if there are none.
+    pub(crate) fn read(&mut self, end: EndId) -> Option<Take<&mut BytesMut>> {
+        let most = match &mut self.tears {
+            None => usize::MAX,
+            Some(rng) => {
+                let most = 1 << rng.below(TORN_BITS);
+                1 + rng.below(most) as usize
             }
         };
-        (filled + behind > 0).then_some(filled)
+        let incoming = &mut self.end(end).incoming;
+        (!incoming.is_empty()).then(|| incoming.take(most))
     }
 
     /// Returns the buffer to which a process appends bytes to write; [`Self::flush`] sends them.

@@ -109,6 +109,8 @@ pub(super) fn draw(seed: u64, transport: Option<Transport>) -> Scenario {
             }
         }
     }
+    // This draw is the last, so that it changes no other.
+    scenario.tears_reads = chance.percent(50);
     scenario.faults.sort_by_key(|planned| (planned.run, planned.at));
     scenario
 }
@@ -191,6 +193,7 @@ fn system(seed: u64, transport: Transport, sky: Sky, chance: &mut Chance) -> Sce
         has_journal: chance.percent(90),
         compact_at: chance.of(&[20, 100, 100_000]),
         knows_round_trip: chance.percent(70),
+        tears_reads: false,
         weather,
         write: Duration::from_micros(chance.of(&[0, 0, 20, 1000, 20_000, 60_000])),
         commit: Duration::from_micros(chance.of(&[50, 1000, 10_000, 500_000])),

@@ -69,7 +69,8 @@ impl Running {
     ) -> Result<(), StreamFault> {
         let now = around.now();
         let (reader, core) = (&mut self.lanes[lane].reader, self.role.records());
-        while let Some(filled) = around.network.read_into(end, reader.read_target(core, lane)) {
+        while let Some(mut arrived) = around.network.read(end) {
+            let filled = reader.read_target(core, lane).read_from(&mut arrived);
             reader.filled(core, lane, filled, now)?;
         }
         Ok(())

@@ -1,10 +1,11 @@
 //! The source's ends of its lanes.
 
+use bytes::BufMut as _;
 use evb_core::{
     index::LaneIndex,
     lane::DatagramFault,
     session::{Dial, OPENING},
-    source::{FromBuilder, StreamReader, StreamWriter},
+    source::{StreamReader, StreamWriter},
     time::Instant,
     wire::{
         control::Welcome,
@@ -166,15 +167,10 @@ impl Running {
         around: &mut Surroundings<'_>,
     ) -> Result<(), Failure> {
         let (core, reader) = (self.role.records(), &mut self.streams[lane].reader);
-        let mut ranges = Vec::new();
-        while around.network.read(end, reader.read_target(), usize::MAX) > 0 {
-            while let Some(record) = reader.next_record(&mut ranges).map_err(Failure::protocol)? {
-                let outcome = match record {
-                    FromBuilder::Grant { end } => core.handle_grant(lane, end),
-                    FromBuilder::Commit { offset } => core.handle_commit(lane, offset, &ranges),
-                };
-                outcome.map_err(|error| Failure::protocol(format!("lane {lane}: {error}")))?;
-            }
+        while let Some(arrived) = around.network.read(end) {
+            reader.read_target().put(arrived);
+            let filled = reader.filled(core, lane);
+            filled.map_err(|fault| Failure::protocol(format!("lane {lane}: {fault}")))?;
         }
         Ok(())
     }
