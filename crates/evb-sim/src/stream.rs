@@ -1,11 +1,13 @@
-//! Encoding and decoding of records and messages in the byte streams between hosts, with the format
-//! of production.
+//! The byte streams between hosts, with the format of production.
 
 use bytes::{Buf as _, BytesMut};
-use evb_core::wire::encoding::Encoding as _;
-use evb_core::wire::{
-    control::{Control, MAX_MESSAGE, Message},
-    record::{RECORD_HEADER, RecordHeader},
+use evb_core::{
+    index::LaneIndex,
+    source::{SourceCore, StreamReader, StreamWriter},
+    wire::{
+        control::{Control, MAX_MESSAGE, Message},
+        encoding::Encoding as _,
+    },
 };
 
 /// Appends the length of a control message, and then the message.
@@ -32,17 +34,33 @@ pub(crate) fn read_control(from: &mut BytesMut) -> Result<Option<Message>, Strin
     message.message.map(Some).ok_or_else(|| "a control message without content".to_owned())
 }
 
-/// Returns the header of the next record, once the record's fixed body has arrived too. The body
-/// stays at the front of `from`.
-///
-/// # Errors
-/// Returns a description of the first error in the bytes.
-pub(crate) fn read_record(from: &mut BytesMut) -> Result<Option<RecordHeader>, String> {
-    let Some(bytes) = from.first_chunk::<RECORD_HEADER>() else { return Ok(None) };
-    let header = RecordHeader::decode(*bytes).map_err(|error| error.to_string())?;
-    if from.len() < RECORD_HEADER + header.body() {
-        return Ok(None);
+/// Reader and writer of a source's end of a lane over a stream.
+#[derive(Debug, Default)]
+pub(crate) struct SourceStream {
+    pub(crate) reader: StreamReader,
+    pub(crate) writer: StreamWriter,
+}
+
+impl SourceStream {
+    /// Appends everything that waits to be written to `into`.
+    ///
+    /// # Errors
+    /// Returns a description of the fault if the lane lacks bytes that it is to send.
+    pub(crate) fn write(
+        &mut self,
+        core: &SourceCore,
+        lane: LaneIndex,
+        into: &mut BytesMut,
+    ) -> Result<(), String> {
+        while let Some(slices) = self.writer.gather(core, lane) {
+            let before = into.len();
+            slices.iter().for_each(|slice| into.extend_from_slice(slice));
+            drop(slices);
+            if into.len() == before {
+                return Err(format!("lane {lane} has no bytes where bytes are to be sent"));
+            }
+            self.writer.sent(into.len() - before);
+        }
+        Ok(())
     }
-    from.advance(RECORD_HEADER);
-    Ok(Some(header))
 }

@@ -55,6 +55,8 @@ pub(crate) struct OutgoingDatagrams {
     is_answering: bool,
     /// True while the source repeats announcements that the builder lacks.
     is_repeating: bool,
+    /// Number of datagrams that repeated announcements.
+    pub(crate) repeated: u64,
     /// True while new announcements wait until earlier announcements are acknowledged.
     is_held: bool,
     /// Lane offset and sending time of the announcements whose acknowledgement measures the round
@@ -111,6 +113,7 @@ impl OutgoingDatagrams {
             unanswered_since: None,
             is_answering: false,
             is_repeating: false,
+            repeated: 0,
             is_held: false,
             timed: None,
             round_trip: RoundTrip::new(estimate),
@@ -229,8 +232,10 @@ impl OutgoingDatagrams {
         into.put_bytes(0, DATAGRAM_HEADER);
         let most =
             if self.is_repeating { self.batch } else { self.announcing.batch(lane, now).min(self.batch) };
+        let is_repeat = lane.announced_next() < lane.announced();
         let count = lane.announce_at_most(most, into);
         if count > 0 {
+            self.repeated += u64::from(is_repeat);
             self.announcing.note(lane, now);
             self.unanswered_since.get_or_insert(now);
             // The answer to a repeated announcement could belong to either transmission, so it is

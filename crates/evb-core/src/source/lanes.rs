@@ -231,6 +231,11 @@ impl SourceCore {
         self.lanes[lane].datagrams().is_some_and(|datagrams| datagrams.is_silent(now))
     }
 
+    /// Returns the number of datagrams that repeated announcements of the lane's association.
+    pub fn repeated_announcements(&self, lane: LaneIndex) -> u64 {
+        self.lanes[lane].datagrams().map_or(0, |datagrams| datagrams.repeated)
+    }
+
     /// Returns the association of the lane; `None` for a lane over a stream.
     pub fn association(&self, lane: LaneIndex) -> Option<Association> {
         self.lanes.get(lane.get())?.datagrams().map(OutgoingDatagrams::association)

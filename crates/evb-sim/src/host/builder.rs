@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use bytes::Buf as _;
 use evb_core::{
-    builder::{BuilderCore, Output},
+    builder::{Output, StreamReader},
     event::Event,
     grant::GrantPolicy as _,
     id::SourceId,
@@ -14,18 +14,15 @@ use evb_core::{
     set::SourceSet,
     time::{Instant, earlier},
     units::Bytes,
-    wire::{
-        control::Message,
-        record::{ANNOUNCEMENT, Announcement, RECORD_HEADER, RecordHeader},
-    },
+    wire::control::Message,
 };
-use evb_shaper::{Policy, ShapedBuilder};
+use evb_shaper::ShapedBuilder;
 
 use crate::{
     host::{LaneEnd, Spinning, lanes},
     ledger::Ledger,
     network::{EndIndex, HostIndex, Network},
-    stream::{read_control, read_record, write_control},
+    stream::{read_control, write_control},
 };
 
 #[derive(Debug)]
@@ -49,10 +46,7 @@ pub(crate) struct BuilderHost {
 #[derive(Debug)]
 struct Reading {
     end: LaneEnd,
-    /// Bytes of the current data record that have not arrived yet.
-    data_left: usize,
-    /// End offset of the announced bytes, counted independently of the state machine.
-    announced: u64,
+    reader: StreamReader,
 }
 
 impl BuilderHost {
@@ -64,7 +58,7 @@ impl BuilderHost {
         sink_time: core::time::Duration,
         budget: Bytes,
     ) -> Self {
-        let lanes = lanes.iter().map(|end| Reading { end: *end, data_left: 0, announced: 0 }).collect();
+        let lanes = lanes.iter().map(|end| Reading { end: *end, reader: StreamReader::default() }).collect();
         let outstanding_peak = Bytes::ZERO;
         Self {
             core,
@@ -160,36 +154,12 @@ impl BuilderHost {
         network: &mut Network,
         now: Instant,
     ) -> Result<(), String> {
-        let incoming = network.incoming(end);
-        loop {
-            if self.lanes[lane].data_left > 0 {
-                if incoming.is_empty() {
-                    return Ok(());
-                }
-                let piece = incoming.len().min(self.lanes[lane].data_left);
-                let taken = take_data(&mut self.core, lane, &incoming[..piece], now)?;
-                incoming.advance(taken);
-                self.lanes[lane].data_left -= taken;
-                continue;
-            }
-            match read_record(incoming)? {
-                None => return Ok(()),
-                Some(RecordHeader::Data { length, offset }) => {
-                    self.core.check_data(lane, offset, length).map_err(|error| error.to_string())?;
-                    self.lanes[lane].data_left = length as usize;
-                }
-                Some(RecordHeader::Announce { count, offset }) => {
-                    let body = incoming.split_to(usize::from(count) * ANNOUNCEMENT);
-                    let (items, _) = body.as_chunks::<ANNOUNCEMENT>();
-                    let items = items.iter().map(Announcement::decode);
-                    let end = offset + items.clone().map(|item| item.lane_length()).sum::<u64>();
-                    self.lanes[lane].announced = self.lanes[lane].announced.max(end);
-                    let outcome = self.core.handle_announcements(lane, offset, items, now);
-                    outcome.map_err(|error| error.to_string())?;
-                }
-                Some(other) => return Err(format!("a builder was sent {other:?}")),
-            }
+        let (reader, incoming) = (&mut self.lanes[lane].reader, network.incoming(end));
+        while incoming.has_remaining() {
+            let filled = reader.read_target(&mut self.core, lane).read_from(incoming);
+            reader.filled(&mut self.core, lane, filled, now).map_err(|fault| fault.to_string())?;
         }
+        Ok(())
     }
 
     fn act(&mut self, network: &mut Network, ledger: &mut Ledger, now: Instant) -> Result<(), String> {
@@ -204,28 +174,19 @@ impl BuilderHost {
                         self.sink.push_back((begins + self.sink_time, event));
                     }
                 }
-                Output::Lane(lane) => {
-                    let outcome = match self.lanes[lane].end {
-                        LaneEnd::Stream(end) => self.write_lane(lane, end, network),
-                        LaneEnd::Datagrams(socket) => self.send_records(lane, socket, network, now),
-                    };
-                    outcome.map_err(|what| format!("lane {lane}: {what}"))?;
-                }
+                Output::Lane(lane) => match self.lanes[lane].end {
+                    LaneEnd::Stream(end) => {
+                        self.core.write_records(lane, network.outgoing(end));
+                        network.flush(end);
+                    }
+                    LaneEnd::Datagrams(socket) => self.send_records(lane, socket, network, now),
+                },
                 Output::Supervisor(message) => {
                     write_control(&message, network.outgoing(self.control));
                     network.flush(self.control);
                 }
             }
         }
-        Ok(())
-    }
-
-    fn write_lane(&mut self, lane: LaneIndex, end: EndIndex, network: &mut Network) -> Result<(), String> {
-        let outgoing = network.outgoing(end);
-        let before = outgoing.len();
-        self.core.write_records(lane, outgoing);
-        check_grant(&outgoing[before..], self.lanes[lane].announced)?;
-        network.flush(end);
         Ok(())
     }
 
@@ -240,40 +201,5 @@ impl BuilderHost {
             return Err(format!("{used} of {slots} slots are used"));
         }
         Ok(())
-    }
-}
-
-/// Passes data bytes to the state machine. Bytes of a large fragment are copied directly into the
-/// fragment's memory, as if read from a socket. Returns the number of bytes passed.
-fn take_data(
-    core: &mut BuilderCore<Policy>,
-    lane: LaneIndex,
-    bytes: &[u8],
-    now: Instant,
-) -> Result<usize, String> {
-    let (taken, outcome) = match core.spare_memory(lane) {
-        Some((memory, room)) => {
-            let piece = &bytes[..bytes.len().min(room)];
-            if memory.capacity() - memory.len() < piece.len() {
-                return Err(format!("no room for {} bytes in a fragment's memory", piece.len()));
-            }
-            memory.extend_from_slice(piece);
-            (piece.len(), core.handle_filled(lane, piece.len(), now))
-        }
-        None => (bytes.len(), core.handle_data(lane, bytes, now)),
-    };
-    outcome.map_err(|error| error.to_string())?;
-    Ok(taken)
-}
-
-/// Checks that a builder grants only bytes that were announced to it.
-fn check_grant(records: &[u8], announced: u64) -> Result<(), String> {
-    let Some(header) = records.first_chunk::<RECORD_HEADER>() else { return Ok(()) };
-    match RecordHeader::decode(*header) {
-        Ok(RecordHeader::Grant { end }) if end > announced => {
-            Err(format!("granted up to {end}, and announced are {announced}"))
-        }
-        Ok(_) => Ok(()),
-        Err(error) => Err(error.to_string()),
     }
 }

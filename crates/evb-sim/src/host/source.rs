@@ -2,27 +2,23 @@
 
 mod datagrams;
 
-use core::ops::Range;
-use std::{collections::BTreeSet, io::IoSlice};
+use std::collections::BTreeSet;
 
-use bytes::BytesMut;
+use bytes::BufMut as _;
 use evb_core::{
     id::EventId,
     index::LaneIndex,
     source::Output,
     time::{Instant, earlier},
     units::Bytes,
-    wire::{
-        control::{Message, Ready},
-        record::{COMMIT_RANGE, RECORD_HEADER, RecordHeader, decode_range},
-    },
+    wire::control::{Message, Ready},
 };
 use evb_shaper::PacedSource;
 
 use crate::{
     host::{LaneEnd, Spinning, control, lanes},
     network::{EndIndex, HostIndex, Network},
-    stream::{read_control, read_record, write_control},
+    stream::{SourceStream, read_control, write_control},
     workload::Workload,
 };
 
@@ -39,10 +35,8 @@ pub(crate) struct SourceHost {
     /// Fragments that readout is about to push.
     readout: BTreeSet<(Instant, EventId)>,
     ready: bool,
-    /// For each lane over datagrams, the end offset of the announced bytes, counted independently
-    /// of the state machine.
-    announced: Vec<u64>,
-    repeated: u64,
+    /// Readers and writers of the lanes over streams.
+    streams: Vec<SourceStream>,
     spinning: Spinning,
 }
 
@@ -60,12 +54,11 @@ impl SourceHost {
             host,
             index,
             control,
-            announced: vec![0; lanes.len()],
+            streams: lanes.iter().map(|_| SourceStream::default()).collect(),
             lanes,
             workload,
             readout: BTreeSet::new(),
             ready: false,
-            repeated: 0,
             spinning: Spinning::default(),
         }
     }
@@ -76,7 +69,7 @@ impl SourceHost {
 
     /// Returns the number of datagrams that repeated an announcement.
     pub(crate) fn repeated(&self) -> u64 {
-        self.repeated
+        LaneIndex::all(self.lanes.len()).map(|lane| self.core.core().repeated_announcements(lane)).sum()
     }
 
     pub(crate) fn run(&mut self, network: &mut Network) -> Result<(), String> {
@@ -129,19 +122,9 @@ impl SourceHost {
     }
 
     fn read_lane(&mut self, lane: LaneIndex, end: EndIndex, network: &mut Network) -> Result<(), String> {
-        let incoming = network.incoming(end);
-        while let Some(record) = read_record(incoming)? {
-            let outcome = match record {
-                RecordHeader::Grant { end } => self.core.core_mut().handle_grant(lane, end),
-                RecordHeader::Commit { count, offset } => {
-                    let ranges = commit_ranges(count, incoming)?;
-                    self.core.core_mut().handle_commit(lane, offset, &ranges)
-                }
-                other => return Err(format!("a source was sent {other:?}")),
-            };
-            outcome.map_err(|error| format!("lane {lane}: {error}"))?;
-        }
-        Ok(())
+        let reader = &mut self.streams[lane].reader;
+        reader.read_target().put(network.incoming(end));
+        reader.filled(self.core.core_mut(), lane).map_err(|fault| format!("lane {lane}: {fault}"))
     }
 
     fn push_due(&mut self, now: Instant) -> Result<(), String> {
@@ -165,7 +148,7 @@ impl SourceHost {
                     Output::Announce(lane) => match self.lanes[lane] {
                         LaneEnd::Stream(end) => {
                             announced.push((lane, end));
-                            self.core.announce(lane, now, network.outgoing(end));
+                            self.core.announce(lane, now, &mut self.streams[lane].writer.announcements);
                         }
                         LaneEnd::Datagrams(socket) => self.send_records(lane, socket, network, now),
                     },
@@ -186,40 +169,22 @@ impl SourceHost {
             }
             let Some(departure) = self.core.poll_departure(now) else { break };
             match self.lanes[departure.lane] {
-                LaneEnd::Stream(end) => self.depart(departure.lane, end, departure.range, network)?,
+                LaneEnd::Stream(end) => {
+                    self.streams[departure.lane].writer.send(departure.range);
+                    self.flush(departure.lane, end, network)?;
+                }
                 LaneEnd::Datagrams(socket) => self.depart_in_segments(&departure, socket, network)?,
             }
         }
         // Announcements that did not share packets with data are sent here.
         announced.sort_unstable_by_key(|(lane, _)| *lane);
         announced.dedup();
-        announced.into_iter().for_each(|(_, end)| network.flush(end));
-        Ok(())
+        announced.into_iter().try_for_each(|(lane, end)| self.flush(lane, end, network))
     }
 
-    /// Sends one data record, header and payload together in one write.
-    fn depart(
-        &self,
-        lane: LaneIndex,
-        end: EndIndex,
-        range: Range<u64>,
-        network: &mut Network,
-    ) -> Result<(), String> {
-        let offset = range.start;
-        let length = u32::try_from(range.end - range.start).map_err(|_| "a departure of 4 GiB".to_owned())?;
-        let outgoing = network.outgoing(end);
-        outgoing.reserve(RECORD_HEADER + length as usize);
-        outgoing.extend_from_slice(&RecordHeader::Data { length, offset }.encode());
-        let mut at = range.start;
-        while at < range.end {
-            let mut slices = Vec::<IoSlice<'_>>::with_capacity(64);
-            let covered = self.core.core().gather(lane, at..range.end, &mut slices);
-            if covered == 0 {
-                return Err(format!("lane {lane} has no bytes at {at}, within {range:?} to be sent"));
-            }
-            slices.iter().for_each(|slice| outgoing.extend_from_slice(slice));
-            at += covered;
-        }
+    /// Sends all that waits for a lane's stream, in one write.
+    fn flush(&mut self, lane: LaneIndex, end: EndIndex, network: &mut Network) -> Result<(), String> {
+        self.streams[lane].write(self.core.core(), lane, network.outgoing(end))?;
         network.flush(end);
         Ok(())
     }
@@ -234,10 +199,4 @@ impl SourceHost {
             network.flush(self.control);
         }
     }
-}
-
-fn commit_ranges(count: u16, incoming: &mut BytesMut) -> Result<Vec<Range<u64>>, String> {
-    let body = incoming.split_to(usize::from(count) * COMMIT_RANGE);
-    let (ranges, _) = body.as_chunks::<COMMIT_RANGE>();
-    ranges.iter().map(|range| decode_range(range).map_err(|error| error.to_string())).collect()
 }

@@ -6,10 +6,7 @@ use bytes::BytesMut;
 use evb_core::{
     index::LaneIndex,
     time::Instant,
-    wire::{
-        datagram::{DATAGRAM_HEADER, DatagramHeader},
-        record::{RecordHeader, next_record},
-    },
+    wire::datagram::{DATAGRAM_HEADER, DatagramHeader},
 };
 use evb_shaper::Departure;
 
@@ -44,15 +41,9 @@ impl SourceHost {
     ) {
         let mut datagram = BytesMut::new();
         self.core.write_datagram(lane, now, &mut datagram);
-        if datagram.is_empty() {
-            return;
+        if !datagram.is_empty() {
+            network.send(socket, datagram.freeze());
         }
-        let mut body = &datagram[DATAGRAM_HEADER..];
-        if let Ok(Some((RecordHeader::Announce { offset, .. }, _))) = next_record(&mut body) {
-            self.repeated += u64::from(offset < self.announced[lane]);
-            self.announced[lane] = self.announced[lane].max(offset + 1);
-        }
-        network.send(socket, datagram.freeze());
     }
 
     /// Sends a train of segments, each in its own datagram.

@@ -21,11 +21,12 @@ use super::{
     line::Line,
 };
 use crate::{
+    stream::SourceStream,
     system::{failure::Failure, scenario::Pushes},
     workload::Workload,
 };
 
-use lanes::{LaneStream, SourceLane};
+use lanes::SourceLane;
 use sent::Sent;
 
 pub(crate) struct SourceHost {
@@ -47,7 +48,7 @@ struct Running {
     /// The lanes, in the order of the role's lane indices.
     lanes: Vec<SourceLane>,
     /// Readers and writers of the lanes' streams.
-    streams: Vec<LaneStream>,
+    streams: Vec<SourceStream>,
     /// The bytes that have left recently on each lane.
     sent: Vec<Sent>,
     /// Events whose fragments readout is about to push, in order of time.

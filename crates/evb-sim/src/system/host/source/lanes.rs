@@ -5,7 +5,6 @@ use evb_core::{
     index::LaneIndex,
     lane::DatagramFault,
     session::{Dial, OPENING},
-    source::{StreamReader, StreamWriter},
     time::Instant,
     wire::{
         control::Welcome,
@@ -15,14 +14,17 @@ use evb_core::{
 use evb_shaper::role::LanePath;
 
 use super::{Running, Sent};
-use crate::system::{
-    failure::Failure,
-    host::{
-        Surroundings,
-        line::{Answer, Greeted},
+use crate::{
+    stream::SourceStream,
+    system::{
+        failure::Failure,
+        host::{
+            Surroundings,
+            line::{Answer, Greeted},
+        },
+        network::{Address, ConnectionKind, EndId},
+        scenario::{self, MTU},
     },
-    network::{Address, ConnectionKind, EndId},
-    scenario::{self, MTU},
 };
 
 /// The state of the connection of a lane at its source.
@@ -40,13 +42,6 @@ pub(super) struct Up {
     pub(super) end: EndId,
     /// Addresses of the source's and of the builder's datagram socket, if the lane uses datagrams.
     pub(super) sockets: Option<(Address, Address)>,
-}
-
-/// The reader and the writer of a lane's stream.
-#[derive(Debug, Default)]
-pub(super) struct LaneStream {
-    pub(super) reader: StreamReader,
-    pub(super) writer: StreamWriter,
 }
 
 impl SourceLane {
@@ -83,10 +78,10 @@ impl Running {
         if self.lanes.len() <= lane.get() {
             self.lanes.resize_with(lane.get() + 1, SourceLane::default);
             self.sent.resize_with(lane.get() + 1, Sent::default);
-            self.streams.resize_with(lane.get() + 1, LaneStream::default);
+            self.streams.resize_with(lane.get() + 1, SourceStream::default);
         }
         self.sent[lane] = Sent::default();
-        self.streams[lane] = LaneStream::default();
+        self.streams[lane] = SourceStream::default();
         self.lanes[lane].close(around);
         let greeted = Greeted::dial(dial, ConnectionKind::Lane, OPENING, around);
         self.lanes[lane] = SourceLane::Greeted(Box::new(greeted));

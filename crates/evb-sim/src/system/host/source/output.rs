@@ -103,19 +103,8 @@ impl Running {
 
     /// Writes all that waits for a lane's stream.
     fn flush(&mut self, lane: LaneIndex, end: EndId, around: &mut Surroundings<'_>) -> Result<(), Failure> {
-        let writer = &mut self.streams[lane].writer;
-        let outgoing = around.network.outgoing(end);
-        while let Some(slices) = writer.gather(self.role.core(), lane) {
-            let before = outgoing.len();
-            slices.iter().for_each(|slice| outgoing.extend_from_slice(slice));
-            drop(slices);
-            let written = outgoing.len() - before;
-            if written == 0 {
-                let what = format!("lane {lane} has no bytes where bytes are to be sent");
-                return Err(Failure::new(Check::Invariant, what));
-            }
-            writer.sent(written);
-        }
+        let written = self.streams[lane].write(self.role.core(), lane, around.network.outgoing(end));
+        written.map_err(|what| Failure::new(Check::Invariant, what))?;
         around.network.flush(end);
         Ok(())
     }
