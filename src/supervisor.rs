@@ -20,7 +20,7 @@ mod tests;
 use std::{io, net::SocketAddr, sync::Arc};
 
 use evb_core::{
-    id::{Epoch, RunId},
+    id::{BuilderId, Epoch, RunId},
     supervisor::{Keeper, Recovery, SupervisorCore, SupervisorRole},
 };
 use evb_net::{
@@ -310,6 +310,11 @@ impl Supervisor {
     /// input.
     pub fn trigger_address(&self) -> Option<SocketAddr> {
         self.handle.trigger_address()
+    }
+
+    /// Returns the builders that take part, which are those of a recovered run.
+    pub(crate) fn builders(&self) -> Vec<BuilderId> {
+        self.driver.role.core().builders()
     }
 
     /// Returns a handle that steers and observes the run.

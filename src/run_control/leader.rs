@@ -261,7 +261,6 @@ impl<S: System> Driver<S> {
         let Some((_, listener)) = &self.listener else {
             return Err(supervisor(&"it does not listen"));
         };
-        let plan = Box::new(config.plan.clone());
         let system = &mut self.system;
         let opened = OpenRun::open(listener, config, |address, plan| system.join(address, plan)).await;
         let run = self.run.insert(opened.map_err(|error| supervisor(&error))?);
@@ -270,7 +269,7 @@ impl<S: System> Driver<S> {
             drop(run.handle.set_rate(rate).await);
         }
         self.speed = Speedometer::default();
-        Ok(plan)
+        Ok(Box::new(run.plan.clone()))
     }
 
     /// Lists the runs that earlier processes have led.

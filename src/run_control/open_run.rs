@@ -23,6 +23,8 @@ pub(super) struct OpenRun {
     pub(super) handle: SupervisorHandle,
     /// Address at which the run's supervisor listens.
     pub(super) address: SocketAddr,
+    /// The plan, with the builders of a recovered run.
+    pub(super) plan: RunPlan,
     progress: Watch<Progress>,
     /// Task of the supervisor; `None` when the task has ended.
     supervisor: Option<Leading>,
@@ -45,8 +47,9 @@ impl OpenRun {
         join: impl FnOnce(SocketAddr, &RunPlan) -> Vec<Joining>,
     ) -> Result<Self, SupervisorError> {
         let listener = tokio::net::TcpListener::from_std(listener.try_clone()?)?;
-        let plan = config.plan.clone();
+        let mut plan = config.plan.clone();
         let supervisor = Supervisor::on(listener, config).await?;
+        plan.builders = supervisor.builders();
         let (handle, address) = (supervisor.handle(), supervisor.address());
         let mut joining = JoinSet::new();
         for role in join(address, &plan) {
@@ -56,6 +59,7 @@ impl OpenRun {
             progress: handle.progress(),
             handle,
             address,
+            plan,
             supervisor: Some(tokio::spawn(supervisor.lead())),
             report: None,
             joining,

@@ -410,8 +410,8 @@ async fn a_builder_of_this_process_that_was_removed_builds_again_when_it_is_adde
     assert_eq!((report.events.lost, report.events.incomplete), (0, 0), "{:?}", report.problems);
 }
 
-/// A supervisor that replaces a killed one keeps the trigger rate and the pause that operators have
-/// set.
+/// A supervisor that replaces a killed one keeps the trigger rate, the pause, and the builders that
+/// operators have set.
 #[test]
 fn what_people_have_set_is_so_after_the_death_of_the_supervisor() {
     let folder = tempfile::tempdir().unwrap();
@@ -423,6 +423,7 @@ fn what_people_have_set_is_so_after_the_death_of_the_supervisor() {
         control.configure().await.unwrap();
         control.start().await.unwrap();
         control.set_rate(Frequency::from_hertz(2000.0).unwrap()).await.unwrap();
+        control.remove_builder(BuilderId::new(2)).await.unwrap();
         tokio::time::sleep(Duration::from_millis(50)).await;
         control.pause().await.unwrap();
         control.status().await.unwrap().run
@@ -438,7 +439,8 @@ fn what_people_have_set_is_so_after_the_death_of_the_supervisor() {
         // At the configured rate of 10 Hz, 600 triggers would take a minute.
         let before = before.survey.unwrap().events.triggered;
         let after = surveyed(&control, |survey| survey.events.triggered > before + 600).await;
-        assert_eq!(after.run, run.unwrap());
+        assert_eq!((after.run, after.builders.len()), (run.unwrap(), 1));
+        control.add_builder(BuilderId::new(2)).await.unwrap();
         control.stop().await.unwrap();
         control.settled().await.unwrap();
     });

@@ -27,7 +27,7 @@ use super::{
 /// The supervisor's state machine and its connections, journal and timer.
 #[derive(Debug)]
 pub(super) struct Driver {
-    role: SupervisorRole,
+    pub(super) role: SupervisorRole,
     pub(super) journal: Option<JournalWriter>,
     pub(super) registrations: Registrations,
     pub(super) links: Links,

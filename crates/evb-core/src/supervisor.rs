@@ -67,7 +67,7 @@ mod fault_tests;
 mod fault_model;
 
 use crate::{
-    id::{EventId, Peer, RunId},
+    id::{BuilderId, EventId, Peer, RunId},
     ledger::Annotation,
     time::{Instant, WallClock, earlier},
     units::Frequency,
@@ -461,6 +461,12 @@ impl SupervisorCore {
     /// then builders.
     pub fn peers(&self) -> Vec<Peer> {
         self.roster.peers()
+    }
+
+    /// Returns the builders that take part or are configured to, without those that are to leave;
+    /// ascending. A recovered run may have other builders than its plan.
+    pub fn builders(&self) -> Vec<BuilderId> {
+        self.roster.staying()
     }
 
     /// Returns the highest event id for which there is a decision; 0 if there is none yet.

@@ -395,13 +395,12 @@ impl PeerMembership<'_> {
         if !gathering && !self.phase.is_triggering() {
             return Err(ChangeError::NotRunning);
         }
-        let member = |seat: &BuilderSeat| seat.leaving == Leaving::No;
-        let index = self.roster.builder_index(id).filter(|index| member(self.roster.builder(*index)));
+        let index = self.roster.builder_index(id).filter(|index| self.roster.builder(*index).stays());
         let index = index.ok_or(ChangeError::UnknownBuilder(id))?;
         let is_alive = self.roster.builder(index).is_alive();
         // During the run, a dead builder does not count as a remaining builder.
-        let stays = |seat: &BuilderSeat| member(seat) && seat.id != id && (gathering || seat.is_alive());
-        if (gathering || is_alive) && !self.roster.builders().iter().any(stays) {
+        let remains = |seat: &BuilderSeat| seat.stays() && seat.id != id && (gathering || seat.is_alive());
+        if (gathering || is_alive) && !self.roster.builders().iter().any(remains) {
             return Err(ChangeError::LastBuilder(id));
         }
         tracing::info!(builder = %id, "{} is to leave the run, as asked: it gets no more events", self.plan.named(Peer::Builder(id)));

@@ -288,13 +288,18 @@ impl BuilderSeat {
 
     /// Returns true if the builder may get events.
     pub(super) fn is_active(&self) -> bool {
-        self.connection.is_some() && !self.suspended && self.joining.is_none() && self.leaving == Leaving::No
+        self.connection.is_some() && !self.suspended && self.joining.is_none() && self.stays()
     }
 
     /// Returns true if the builder's present incarnation may build and write events, also after a
     /// lost connection.
     pub(super) fn is_alive(&self) -> bool {
         self.incarnation > 0 && !self.over
+    }
+
+    /// Returns true if the builder takes part in the run, or is configured to, and is not to leave.
+    pub(super) fn stays(&self) -> bool {
+        self.leaving == Leaving::No
     }
 
     /// Returns true if the builder takes part in the run, or is configured to.

@@ -139,7 +139,7 @@ pub(crate) fn describe(scenario: &Scenario) -> String {
     let Scenario { sources, builders, spares, slots, .. } = scenario;
     format!(
         "{} · {sources} sources · {builders} builders and {spares} spare · {slots} slots · {:?} (delay {:?}) · {:?} · {:?}, stopped after \
-         {:?} · {} runs · deadline {:?} · {:?} · {:?} · {:?} · write {:?}, commit {:?} · journal {}",
+         {:?} · {} runs · deadline {:?} · {:?} · {:?} · {:?} · write {:?}, commit {:?} · journal {} · run control {}",
         scenario.transport.word(),
         scenario.pushes,
         scenario.readout.delay,
@@ -153,6 +153,7 @@ pub(crate) fn describe(scenario: &Scenario) -> String {
         scenario.weather,
         scenario.write,
         scenario.commit,
-        scenario.has_journal
+        scenario.has_journal,
+        scenario.run_control.is_some()
     )
 }

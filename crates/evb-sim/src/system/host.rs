@@ -7,6 +7,7 @@ mod stage;
 mod source;
 mod builder;
 mod journal;
+mod leading;
 mod supervisor;
 
 use std::collections::BTreeSet;

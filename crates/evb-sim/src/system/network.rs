@@ -38,6 +38,8 @@ pub(crate) enum Act {
     Start(NodeIndex),
     /// Some external triggers arrive.
     Trigger { run: u32 },
+    /// An operator starts the run.
+    BeginRun { run: u32 },
     /// The run is stopped.
     Stop { run: u32 },
     /// A builder that left is added again.

@@ -116,6 +116,9 @@ pub struct Scenario {
     /// True if each read from a lane's stream returns only some of the bytes that have arrived. No
     /// run may depend on it.
     pub tears_reads: bool,
+    /// Given if one process leads run after run under run control, which begins each run at the
+    /// operator's request or, if true, the first one by itself.
+    pub run_control: Option<bool>,
     /// State of the network while no fault changes it.
     pub weather: Conditions,
     /// Time that a sink takes to write an event.

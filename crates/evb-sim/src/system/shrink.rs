@@ -59,6 +59,7 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
         });
     }
     add(&|scenario| scenario.tears_reads = false);
+    add(&|scenario| scenario.run_control = None);
     add(&|scenario| scenario.filter = 0);
     add(&|scenario| scenario.run_length = 1);
     smaller

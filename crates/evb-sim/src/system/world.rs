@@ -10,9 +10,10 @@ use core::time::Duration;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use evb_core::{
-    id::{Epoch, Peer, RunNumber},
+    id::{BuilderId, Epoch, Peer, RunNumber},
     ledger::RunReport,
     rng::Rng,
+    supervisor::RunPlan,
     time::Instant,
 };
 
@@ -22,7 +23,7 @@ use super::{
     counts::Counts,
     disk::{DiskState, Files, JournalFile},
     failure::{Check, Failure},
-    host::{Exit, NotStarted, Records, Surroundings},
+    host::{Exit, NotStarted, Records, SupervisorHost, Surroundings},
     network::{Act, Happening, Network, NodeIndex},
     scenario::Scenario,
     trace::Trace,
@@ -35,6 +36,8 @@ use process::Process;
 /// A simulated host.
 struct Host {
     process: Option<Process>,
+    /// The run in which the process was started.
+    run: u32,
     clock: i64,
     boot_id: String,
     /// True if the host's process may take part in the run.
@@ -96,6 +99,7 @@ impl<'a> World<'a> {
         let mut rng = Rng::new(scenario.seed ^ 0x776F_726C_6421_2121);
         let hosts = (0..scenario.nodes()).map(|node| Host {
             process: None,
+            run: 0,
             clock: rng.below(3_600_000_000_000) as i64 + 1_000_000_000,
             boot_id: format!("boot-{node}-0"),
             is_member: true,
@@ -264,7 +268,9 @@ impl<'a> World<'a> {
                 format!("{peer} left, although the operator who asked to add it was told that it takes part");
             self.fail(Failure::new(Check::Steering, what));
         }
-        if matches!(exit, Exit::Failed(_)) {
+        // Under run control, a process whose run is over joins the next run.
+        let joins_next = self.scenario.run_control.is_some() && self.hosts[node].run < self.run;
+        if matches!(exit, Exit::Failed(_)) || joins_next {
             let at = self.network.now() + RESTART;
             self.network.schedule(at, Happening::World(Act::Start(node)));
         }
@@ -283,9 +289,7 @@ impl<'a> World<'a> {
         self.records.counts.processes += 1;
         let process = match peer {
             Peer::Supervisor => {
-                self.epoch += 1;
-                let boot_id = self.hosts[node].boot_id.clone();
-                let plan = self.scenario.plan(self.run, Epoch::new(self.epoch << 32 | 1), &boot_id);
+                let plan = self.next_plan();
                 match Process::lead(plan, &mut self.around(node)) {
                     Ok(process) => process,
                     // The previous supervisor had closed the ledger, but was killed before it
@@ -298,6 +302,7 @@ impl<'a> World<'a> {
             Peer::Builder(id) => Process::builder(id, &mut self.around(node)),
         };
         self.hosts[node].process = Some(process);
+        self.hosts[node].run = self.run;
         self.network.wake_at(node, now);
     }
 
@@ -310,13 +315,18 @@ impl<'a> World<'a> {
         self.lost_before = self.network.fates.lost;
         self.journal.clear();
         self.workload = Workload::new(self.scenario.readout, self.scenario.seed + u64::from(run));
-        // If a supervisor's process is still running, it belongs to the previous run.
-        self.hosts[0].process = None;
+        let previous = self.hosts[0].process.take();
         self.network.drop_all_of(0);
-        let spares =
-            self.scenario.node_of(Peer::Builder(evb_core::id::BuilderId::new(self.scenario.builders)));
+        let builders = match previous {
+            Some(Process::Supervisor(host)) if self.scenario.run_control.is_some() => self.lead_on(host),
+            // A supervisor's process that is still running belongs to the previous run.
+            _ => (1..=self.scenario.builders).map(BuilderId::new).collect(),
+        };
         for node in 0..self.hosts.len() {
-            let is_member = node <= spares;
+            let is_member = match self.scenario.peer(node) {
+                Peer::Builder(id) => builders.contains(&id),
+                _ => true,
+            };
             self.hosts[node].is_member = is_member;
             self.hosts[node].is_claimed = false;
             if is_member {
@@ -324,6 +334,24 @@ impl<'a> World<'a> {
             }
         }
         self.plan_run(run);
+    }
+
+    /// Opens the run in the process that led the one before. Returns the builders that take part.
+    fn lead_on(&mut self, mut host: Box<SupervisorHost>) -> Vec<BuilderId> {
+        let plan = self.next_plan();
+        let opened = host.open_next(plan, &mut self.around(0));
+        self.hosts[0].process = Some(Process::Supervisor(host));
+        self.network.wake_at(0, self.network.now());
+        opened.unwrap_or_else(|error| {
+            self.fail(Failure::new(Check::Steering, format!("the next run is not opened: {error:?}")));
+            Vec::new()
+        })
+    }
+
+    /// Returns the plan of the current run for its next supervisor.
+    fn next_plan(&mut self) -> RunPlan {
+        self.epoch += 1;
+        self.scenario.plan(self.run, Epoch::new(self.epoch << 32 | 1), &self.hosts[0].boot_id)
     }
 
     /// Handles the end of a run: compares its closed ledger with the contents of the disks, and

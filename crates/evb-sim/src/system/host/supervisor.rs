@@ -2,22 +2,26 @@
 //! of operators.
 
 use core::mem;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use evb_core::{
     id::{BuilderId, Peer, SourceId},
     ledger::RunReport,
     rng::Rng,
+    run_control::{
+        self, State,
+        leader::{Request, RunEvent},
+    },
     session::HANDSHAKE_TIMEOUT,
     supervisor::{
-        Keeper, Progress, Recipients, RecoverError, Recovery, RunPlan, SupervisorCore, SupervisorOutput,
-        SupervisorRole,
+        Keeper, Progress, Recipients, RecoverError, Recovery, RunPlan, RunState, SupervisorCore,
+        SupervisorOutput, SupervisorRole,
     },
     time::{Instant, earlier},
     wire::control::{Control, Hello, Message, Welcome},
 };
 
-use super::{Spinning, Surroundings, journal::JournalDisk};
+use super::{Spinning, Surroundings, journal::JournalDisk, leading::Leading};
 use crate::{
     stream::{read_control, write_control},
     system::{
@@ -31,6 +35,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     Trigger(u64),
+    Start,
     Stop,
     Pause,
     Resume,
@@ -48,6 +53,8 @@ pub(crate) struct SupervisorHost {
     /// Ids of the sources, in the roster's order.
     sources: Vec<SourceId>,
     report: Option<Box<RunReport>>,
+    /// Run control; `None` if runs begin as soon as all peers are ready.
+    leading: Option<Leading>,
     spinning: Spinning,
 }
 
@@ -61,38 +68,53 @@ pub(crate) enum NotStarted {
 
 impl SupervisorHost {
     /// Creates the supervisor of a run, which begins the run, or recovers it from the journal.
-    pub(crate) fn new(plan: RunPlan, around: &mut Surroundings<'_>) -> Result<Self, NotStarted> {
-        let failed = |what: String| NotStarted::Failed(Failure::new(Check::Ledger, what));
-        let (now, seed, has_journal) = (around.now(), around.scenario.seed, plan.journal);
-        let entries = around.journal.read().map_err(|_| failed("the journal is damaged".to_owned()))?;
-        let compact_at = around.scenario.compact_at as u64;
-        let sources = plan.sources.clone();
-        let mut recovery = Recovery::new(plan.clone());
-        entries.iter().for_each(|entry| recovery.read(entry));
-        let core = match recovery.finish(now) {
-            Ok(core) => {
-                around.records.counts.recoveries += 1;
-                core
-            }
-            Err(RecoverError::Empty) => {
-                SupervisorCore::new(plan, seed, now).map_err(|error| failed(error.to_string()))?
-            }
-            Err(RecoverError::Over(_)) => return Err(NotStarted::Over),
-            Err(error) => {
-                return Err(failed(format!("the run cannot be recovered from the journal: {error}")));
-            }
-        };
+    pub(crate) fn new(mut plan: RunPlan, around: &mut Surroundings<'_>) -> Result<Self, NotStarted> {
+        let leading = around.scenario.run_control.map(Leading::new);
+        plan.hold = leading.is_some();
+        let role = role(plan.clone(), around)?;
         around.network.nodes[around.node].listens = true;
-        Ok(Self {
-            role: SupervisorRole::new(core, has_journal.then(|| Keeper::new("journal", compact_at))),
+        let mut host = Self {
+            role,
             journal: JournalDisk::default(),
             joining: BTreeMap::new(),
             greetings: Vec::new(),
             links: BTreeMap::new(),
-            sources,
+            sources: plan.sources.clone(),
             report: None,
+            leading,
             spinning: Spinning::default(),
-        })
+        };
+        if let Some(leading) = &mut host.leading {
+            let opened = leading
+                .prepare(around.now())
+                .and_then(|_| leading.handle_opened(plan, &mut host.role, around.now()));
+            opened.map_err(NotStarted::Failed)?;
+        }
+        Ok(host)
+    }
+
+    /// Opens the next run in this process, which leads run after run. Returns the builders that
+    /// take part.
+    pub(crate) fn open_next(
+        &mut self,
+        mut plan: RunPlan,
+        around: &mut Surroundings<'_>,
+    ) -> Result<Vec<BuilderId>, NotStarted> {
+        let Some(mut leading) = self.leading.take() else { return Ok(plan.builders) };
+        let now = around.now();
+        plan.hold = true;
+        if let Some(builders) = leading.prepare(now).map_err(NotStarted::Failed)? {
+            plan.builders = builders;
+        }
+        let builders = plan.builders.clone();
+        self.role = role(plan.clone(), around)?;
+        around.network.nodes[around.node].listens = true;
+        self.journal = JournalDisk::default();
+        (self.joining, self.links) = (BTreeMap::new(), BTreeMap::new());
+        self.greetings.clear();
+        leading.handle_opened(plan, &mut self.role, now).map_err(NotStarted::Failed)?;
+        self.leading = Some(leading);
+        Ok(builders)
     }
 
     /// Returns the report of the run, once, when the run has ended.
@@ -110,24 +132,44 @@ impl SupervisorHost {
     }
 
     /// Carries out a request of an operator; an error is the reason why the request was refused.
-    pub(crate) fn command(&mut self, command: Command, around: &mut Surroundings<'_>) -> Result<(), String> {
-        let (core, now) = (self.role.run_mut(), around.now());
+    pub(crate) fn command(
+        &mut self,
+        command: Command,
+        around: &mut Surroundings<'_>,
+    ) -> Result<Result<(), String>, Failure> {
+        let now = around.now();
         around.say(|| format!("is asked for {command:?}"));
-        let changed = match command {
-            Command::Trigger(count) => {
-                core.trigger(count, now);
-                Ok(())
+        let Some(leading) = &mut self.leading else { return Ok(order(self.role.run_mut(), command, now)) };
+        if !leading.has_run() {
+            return Ok(Err("no run is open".to_owned()));
+        }
+        leading.follow(&mut self.role, now)?;
+        let has_begun = self.role.core().progress().state != RunState::Configured;
+        let request = match command {
+            Command::Trigger(_) => return Ok(order(self.role.run_mut(), command, now)),
+            Command::Add(_) | Command::Remove(_) if !has_begun => {
+                return Ok(Err("the run has not begun".to_owned()));
             }
-            Command::Stop => {
-                core.stop("the scenario", now);
-                Ok(())
-            }
-            Command::Pause => core.pause(now),
-            Command::Resume => core.resume(now),
-            Command::Add(id) => core.add_builder(id, now),
-            Command::Remove(id) => core.remove_builder(id, now),
+            Command::Start => Request::Command(run_control::Command::Start),
+            Command::Stop => Request::Command(run_control::Command::Stop),
+            Command::Pause => Request::Command(run_control::Command::Pause),
+            Command::Resume => Request::Command(run_control::Command::Resume),
+            Command::Add(id) => Request::Add(id),
+            Command::Remove(id) => Request::Remove(id),
         };
-        changed.map_err(|error| error.to_string())
+        let answer = leading.request(request, Some(&mut self.role), now)?;
+        if let (Command::Add(id) | Command::Remove(id), Some(Err(refusal))) = (command, &answer) {
+            let takes_part = self.role.core().builders().contains(&id);
+            let is_wrong = match command {
+                Command::Add(_) => refusal.reason.contains("already") && !takes_part,
+                _ => refusal.reason.contains("does not take part") && takes_part,
+            };
+            if is_wrong {
+                let what = format!("{command:?} is refused, and takes part: {takes_part}: {refusal}");
+                return Err(Failure::new(Check::Steering, what));
+            }
+        }
+        Ok(answer.unwrap_or(Ok(State::Configured)).map(drop).map_err(|refusal| refusal.to_string()))
     }
 
     pub(crate) fn turn(&mut self, around: &mut Surroundings<'_>) -> Result<(), Failure> {
@@ -136,16 +178,19 @@ impl SupervisorHost {
         self.greet(around)?;
         self.read_links(around)?;
         self.role.handle_timeout(now);
-        self.drain(around);
+        self.drain(around)?;
         while let Some(done) = self.journal.poll(around) {
             match done {
                 Ok(length) => self.role.handle_journal_written(length, Ok(()), now),
                 Err(error) => self.role.handle_journal_failure(error, now),
             }
-            self.drain(around);
+            self.drain(around)?;
         }
         self.role.invariants();
-        let next = earlier(self.role.next_timeout(), self.journal.next_timeout(around));
+        let mut next = earlier(self.role.next_timeout(), self.journal.next_timeout(around));
+        if let Some(leading) = &self.leading {
+            next = earlier(next, leading.next_timeout());
+        }
         self.spinning.check(Peer::Supervisor, next, now)?;
         around.wake_at(next);
         Ok(())
@@ -203,15 +248,20 @@ impl SupervisorHost {
         Ok(())
     }
 
-    /// Carries out the outputs of the role, and sends its messages.
-    fn drain(&mut self, around: &mut Surroundings<'_>) {
-        self.carry_out(around);
+    /// Carries out the outputs of the role and what run control decides, and sends the messages.
+    fn drain(&mut self, around: &mut Surroundings<'_>) -> Result<(), Failure> {
+        self.carry_out(around)?;
+        if let Some(leading) = &mut self.leading {
+            leading.follow(&mut self.role, around.now())?;
+            self.carry_out(around)?;
+        }
         for end in self.links.values() {
             around.network.flush(*end);
         }
+        Ok(())
     }
 
-    fn carry_out(&mut self, around: &mut Surroundings<'_>) {
+    fn carry_out(&mut self, around: &mut Surroundings<'_>) -> Result<(), Failure> {
         let now = around.now();
         while let Some(output) = self.role.poll(now) {
             match output {
@@ -221,7 +271,11 @@ impl SupervisorHost {
                     write_greeting(ConnectionKind::Control, &welcomed(welcome), around.network.outgoing(end));
                     self.links.insert(peer, end);
                 }
-                SupervisorOutput::Begun(_) => {}
+                SupervisorOutput::Begun(result) => {
+                    if let Some(leading) = &mut self.leading {
+                        leading.handle_begun(result, &mut self.role, now)?;
+                    }
+                }
                 // Simulated operators do not wait for confirmations.
                 SupervisorOutput::Confirmed(_) => {}
                 SupervisorOutput::Drop { peer, reason } => {
@@ -233,9 +287,15 @@ impl SupervisorHost {
                     around.journal.clear();
                     self.role.handle_journal_abandoned(Ok(()), now);
                 }
-                SupervisorOutput::Ended(report) => self.report = Some(report),
+                SupervisorOutput::Ended(report) => {
+                    if let Some(leading) = &mut self.leading {
+                        leading.hear(RunEvent::Over(Arc::new((*report).clone())), &mut self.role, now)?;
+                    }
+                    self.report = Some(report);
+                }
             }
         }
+        Ok(())
     }
 
     fn send(&self, to: Recipients, message: &Control, around: &mut Surroundings<'_>) {
@@ -265,4 +325,49 @@ impl SupervisorHost {
             around.network.close(end);
         }
     }
+}
+
+/// Creates the role of a run, which begins the run, or recovers it from the journal.
+fn role(plan: RunPlan, around: &mut Surroundings<'_>) -> Result<SupervisorRole, NotStarted> {
+    let failed = |what: String| NotStarted::Failed(Failure::new(Check::Ledger, what));
+    let (now, seed, has_journal) = (around.now(), around.scenario.seed, plan.journal);
+    let entries = around.journal.read().map_err(|_| failed("the journal is damaged".to_owned()))?;
+    let compact_at = around.scenario.compact_at as u64;
+    let mut recovery = Recovery::new(plan.clone());
+    entries.iter().for_each(|entry| recovery.read(entry));
+    let core = match recovery.finish(now) {
+        Ok(core) => {
+            around.records.counts.recoveries += 1;
+            core
+        }
+        Err(RecoverError::Empty) => {
+            SupervisorCore::new(plan, seed, now).map_err(|error| failed(error.to_string()))?
+        }
+        Err(RecoverError::Over(_)) => return Err(NotStarted::Over),
+        Err(error) => {
+            return Err(failed(format!("the run cannot be recovered from the journal: {error}")));
+        }
+    };
+    Ok(SupervisorRole::new(core, has_journal.then(|| Keeper::new("journal", compact_at))))
+}
+
+/// Carries out a request of an operator in a run without run control.
+fn order(core: &mut SupervisorCore, command: Command, now: Instant) -> Result<(), String> {
+    let changed = match command {
+        Command::Trigger(count) => {
+            core.trigger(count, now);
+            Ok(())
+        }
+        Command::Stop => {
+            core.stop("the scenario", now);
+            Ok(())
+        }
+        // The run begins by itself.
+        Command::Start => Ok(()),
+        Command::Pause => core.pause(now),
+        Command::Resume => core.resume(now),
+        Command::Add(id) => core.add_builder(id, now),
+        Command::Remove(id) => core.remove_builder(id, now),
+    };
+    changed.map_err(|error| error.to_string())
 }

@@ -109,8 +109,9 @@ pub(super) fn draw(seed: u64, transport: Option<Transport>) -> Scenario {
             }
         }
     }
-    // This draw is the last, so that it changes no other.
+    // These draws are the last, so that they change no other.
     scenario.tears_reads = chance.percent(50);
+    scenario.run_control = chance.of(&[None, None, Some(false), Some(true)]);
     scenario.faults.sort_by_key(|planned| (planned.run, planned.at));
     scenario
 }
@@ -194,6 +195,7 @@ fn system(seed: u64, transport: Transport, sky: Sky, chance: &mut Chance) -> Sce
         compact_at: chance.of(&[20, 100, 100_000]),
         knows_round_trip: chance.percent(70),
         tears_reads: false,
+        run_control: None,
         weather,
         write: Duration::from_micros(chance.of(&[0, 0, 20, 1000, 20_000, 60_000])),
         commit: Duration::from_micros(chance.of(&[50, 1000, 10_000, 500_000])),

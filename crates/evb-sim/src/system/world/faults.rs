@@ -25,6 +25,9 @@ impl World<'_> {
         if self.has_external_trigger() {
             self.network.schedule(now, Happening::World(Act::Trigger { run }));
         }
+        if self.scenario.run_control.is_some_and(|begins_by_itself| !begins_by_itself || run > 0) {
+            self.network.schedule(now, Happening::World(Act::BeginRun { run }));
+        }
         self.calm_from = last;
     }
 
@@ -42,6 +45,7 @@ impl World<'_> {
             Act::End(index) => self.end(self.scenario.faults[index].fault),
             Act::Start(node) => self.start(node),
             Act::Trigger { run } => self.trigger(run),
+            Act::BeginRun { run } => self.begin_run(run),
             Act::Stop { run } => self.stop(run),
             Act::Return { run, node } => self.add(run, node),
             // The next run may be open already: this action is scheduled twice if a supervisor is

@@ -34,7 +34,7 @@ impl World<'_> {
         let outcome = host.command(command, &mut self.around(0));
         self.hosts[0].process = Some(Process::Supervisor(host));
         self.network.wake_at(0, self.network.now());
-        Some(outcome)
+        outcome.map_err(|failure| self.fail(failure)).ok()
     }
 
     fn state(&self) -> Option<RunState> {
@@ -68,6 +68,16 @@ impl World<'_> {
         if self.state() == Some(RunState::Paused) {
             drop(self.ask(Command::Resume));
         }
+    }
+
+    /// Asks for the start of the run, and repeats the request until the run has begun.
+    pub(super) fn begin_run(&mut self, run: u32) {
+        if run != self.run || !matches!(self.state(), None | Some(RunState::Configured)) {
+            return;
+        }
+        drop(self.ask(Command::Start));
+        let at = self.network.now() + 5 * AGAIN;
+        self.network.schedule(at, Happening::World(Act::BeginRun { run }));
     }
 
     /// Asks the supervisor to stop the run, and repeats the request until the ledger is closed.
@@ -105,7 +115,7 @@ impl World<'_> {
         match self.ask(Command::Add(builder)) {
             Some(Ok(())) => self.bring(node, builder),
             Some(Err(refusal)) if refusal.contains("leaving") => self.later(Act::Return { run, node }),
-            Some(Err(refusal)) if refusal.contains("part of the run already") => {
+            Some(Err(refusal)) if refusal.contains("already") => {
                 self.hosts[node].is_claimed = true;
             }
             None if !self.is_over => self.later(Act::Return { run, node }),
