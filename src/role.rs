@@ -91,7 +91,7 @@ pub enum RoleError {
     #[error("the supervisor broke the protocol: {0}; {SAME_RELEASE}")]
     Supervisor(#[from] LinkError),
     /// The control connection broke during the run, and the role could not connect again.
-    #[error("lost the supervisor ({cause}), and gave up after {}, because it could not register again: {last}; {held}; start the supervisor if it is down, then this role", time(*tried))]
+    #[error("lost the supervisor ({cause}), and gave up after {}, because it could not register again: {last}; {held}; if the supervisor is down, start it, then this role", time(*tried))]
     Abandoned {
         /// Reason for which the connection broke.
         cause: String,
@@ -114,7 +114,7 @@ pub enum RoleError {
     )]
     Lane(#[from] LaneError),
     /// The sink could not begin.
-    #[error("the builder's sink cannot begin: {0}; remove the cause, or correct `sink` in its configuration")]
+    #[error("the builder's sink cannot begin: {0}; correct that, or `sink` in its configuration")]
     Sink(String),
     /// The sink's thread is gone: the sink has panicked.
     #[error(

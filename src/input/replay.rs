@@ -25,7 +25,7 @@ const LIMIT: Bytes = Bytes::mib(2048);
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The file is missing or cannot be read.
-    #[error("cannot read {}: {reason}; give the path of a recorded file", path.display())]
+    #[error("cannot read {}: {reason}; bring the recording back, or give the path of another", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,

@@ -88,7 +88,7 @@ fn before_the_run(survey: &Survey, found: &mut Vec<Problem>) {
     let builders = survey.builders.iter().map(|seat| (seat.named(), seat.presence, &seat.parting));
     let up = survey.sources.iter().filter(|source| source.presence == Presence::Up);
     found.extend(up.filter_map(unconnected));
-    let remedy = "remove the cause; its log has the details";
+    let remedy = "mend that; its log may say more";
     for (subject, _, reason) in sources
         .chain(builders)
         .filter(|(_, presence, reason)| *presence == Presence::Absent && !reason.is_empty())

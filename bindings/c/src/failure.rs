@@ -47,7 +47,9 @@ impl From<&RoleError> for Failure {
                 (EVB_LOST, EVB_FAULT_PEER, "check the supervisor and the network, then start a new run")
             }
             RoleError::Sink(_) => (EVB_SINK, EVB_FAULT_CALLER, "make the sink's `begin` succeed"),
-            RoleError::SinkGone => (EVB_SINK, EVB_FAULT_EVB, REPORT),
+            RoleError::SinkGone => {
+                (EVB_SINK, EVB_FAULT_CALLER, "correct the sink, then start the builder again")
+            }
             RoleError::System(_) => {
                 (EVB_SYSTEM, EVB_FAULT_SYSTEM, "raise the limits of the process, or end other programs")
             }

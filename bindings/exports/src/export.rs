@@ -59,6 +59,15 @@ impl From<StagedError> for ExportError {
 }
 
 impl ExportError {
+    /// Returns the text of the error, with the file that it concerns.
+    pub(crate) fn text(&self, out: &Path) -> String {
+        match self {
+            Self::Output(OutputError::File(_)) => self.to_string(),
+            Self::Output(error) => format!("{} {error}", out.display()),
+            _ => self.to_string(),
+        }
+    }
+
     /// Returns the exit code: 2 if an argument is wrong or there is nothing to export, else 1.
     pub(crate) fn code(&self) -> ExitCode {
         use StagedError::{Busy, Exists, NoFile};

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         Ok(summary) => export::print(&arguments, &summary),
         Err(error) => {
             // A reader that has closed the pipe still gets the exit code.
-            let _ = writeln!(io::stderr(), "error: {}", plain(&error.to_string(), 2000));
+            let _ = writeln!(io::stderr(), "error: {}", plain(&error.text(&arguments.out), 2000));
             error.code()
         }
     }

@@ -17,20 +17,21 @@ pub(crate) const CREATOR: &str = concat!("evb-export ", env!("CARGO_PKG_VERSION"
 /// Version of the layout of the outputs.
 pub(crate) const LAYOUT: u64 = 1;
 
-/// A failure while the output is written.
+/// A failure while the output is written. Except for [`Self::File`], the name of the output file
+/// comes before the text.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OutputError {
     /// The operating system refused an operation.
     #[error(transparent)]
     File(#[from] StagedError),
     /// HDF5 could not be written.
-    #[error("cannot write the HDF5 file: {0}; make room on its disk, or choose another directory")]
+    #[error("cannot be written as HDF5: {0}; make room on its disk, or choose another directory")]
     Hdf5(#[from] hdf5_pure::Error),
     /// The beginning of an HDF5 file could not be written.
-    #[error("cannot write the HDF5 file: {0}; make room on its disk, or choose another directory")]
+    #[error("cannot be written as HDF5: {0}; make room on its disk, or choose another directory")]
     Hdf5Format(#[from] hdf5_pure::FormatError),
     /// Parquet could not be written.
-    #[error("cannot write the Parquet file: {0}; make room on its disk, or choose another directory")]
+    #[error("cannot be written as Parquet: {0}; make room on its disk, or choose another directory")]
     Parquet(#[from] ::parquet::errors::ParquetError),
 }
 

@@ -231,7 +231,9 @@ impl SupervisorCore {
             }
             // A held run has not begun: a peer that asks to stop leaves alone.
             (_, Message::Stop(_)) if self.plan.hold => self.membership().let_go(seat),
-            (_, Message::Stop(stop)) => self.stop(&format!("{peer}: {}", short(&stop.cause)), now),
+            (_, Message::Stop(stop)) => {
+                self.stop(&format!("{}: {}", self.plan.named(peer), short(&stop.cause)), now)
+            }
             (_, Message::Report(report)) => self.handle_report(peer, seat, report, now),
             (_, other) => {
                 self.expel(peer, &not_its_to_send(&other, peer), now);

@@ -72,6 +72,6 @@ fn ranges(text: &str) -> Fact<BTreeSet<usize>> {
     let ranges: Option<Vec<_>> = parts.map(range).collect();
     match ranges {
         Some(ranges) => Ok(ranges.into_iter().flatten().collect()),
-        None => Err(Unavailable::new(format!("`{}` is not a list of cores", text.trim()))),
+        None => Err(Unavailable::new(format!("the kernel gave `{}` as its list of cores", text.trim()))),
     }
 }

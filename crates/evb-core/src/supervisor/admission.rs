@@ -68,9 +68,9 @@ impl PeerAdmission<'_> {
         }
         let (run, run_id) = (self.plan.run, self.plan.run_id);
         if let Some(theirs) = hello.known_run().filter(|theirs| *theirs != run_id) {
-            let (ours, theirs) = (run_id.short(), theirs.short());
+            let (ours, theirs, named) = (run_id.short(), theirs.short(), self.plan.named(peer));
             let detail = format!(
-                "this supervisor leads run {run} ({ours}), but {peer} belongs to the run {theirs}: restart {peer}"
+                "this supervisor leads run {run} ({ours}), but {named} belongs to the run {theirs}: restart {named}"
             );
             return Err(Refusal::because(Reason::Run, detail));
         }
@@ -85,7 +85,8 @@ impl PeerAdmission<'_> {
             Phase::Ended => false,
         };
         if !open {
-            let detail = format!("run {run} is over; {peer} can take part in the next one");
+            let detail =
+                format!("run {run} is over; {} can take part in the next one", self.plan.named(peer));
             return Err(Refusal::because(Reason::RunOver, detail));
         }
         Ok(peer)
@@ -108,7 +109,12 @@ impl PeerAdmission<'_> {
         now: Instant,
     ) -> Result<(), Refusal> {
         if !seat.is_member() {
-            return Err(self.unknown(peer));
+            let (run, id) = (self.plan.run, seat.id);
+            let detail = format!(
+                "{} was removed from run {run}; `evbd ctl add-builder {id}` adds it again",
+                self.plan.named(peer)
+            );
+            return Err(Refusal::because(Reason::UnknownPeer, detail));
         }
         if !seat.goes_on(hello) {
             self.check_not_live(peer, seat.connection, now)?;
@@ -121,8 +127,9 @@ impl PeerAdmission<'_> {
             self.check_lease_over(seat, now)?;
         }
         if !is_address(&hello.listen) {
+            let named = self.plan.named(peer);
             let detail = format!(
-                "{peer} does not state the host:port at which sources reach it: correct its `listen`"
+                "{named} does not state the host:port at which sources reach it: correct its `listen`"
             );
             return Err(Refusal::because(Reason::Configuration, detail));
         }
@@ -143,8 +150,9 @@ impl PeerAdmission<'_> {
         };
         let speaks = |live: Connection| now.since(live.last_heard) < down_after;
         if connection.is_some_and(|connection| waiting || speaks(connection)) {
+            let named = self.plan.named(peer);
             let detail =
-                format!("{peer} takes part already; is one id configured twice, or one role started twice?");
+                format!("{named} takes part already; is one id configured twice, or one role started twice?");
             return Err(Refusal::because(Reason::DuplicateId, detail));
         }
         Ok(())
@@ -166,7 +174,7 @@ impl PeerAdmission<'_> {
 
     fn unknown(&self, peer: Peer) -> Refusal {
         let mut known: Vec<u16> = match peer {
-            Peer::Builder(_) => self.roster.builders().iter().map(|seat| seat.id.number()).collect(),
+            Peer::Builder(_) => self.roster.staying().iter().map(|id| id.number()).collect(),
             _ => self.roster.sources().iter().map(|seat| seat.id.number()).collect(),
         };
         known.sort_unstable();

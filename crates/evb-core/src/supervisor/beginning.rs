@@ -79,7 +79,7 @@ impl Beginning<'_> {
         let Err(reason) = advanced else { return };
         self.core.phase = Phase::Gathering { until: now + self.core.plan.start_timeout };
         if self.core.plan.hold {
-            tracing::warn!(run = %self.core.plan.run, %reason, "run {} did not begin: {reason}; remove the cause, then start the run again", self.core.plan.run);
+            tracing::warn!(run = %self.core.plan.run, %reason, "run {} did not begin: {reason}; when that is mended, start the run again", self.core.plan.run);
             return self.core.outbox.push(Output::Begun(Err(reason)));
         }
         let problem = reason.to_string();
@@ -131,7 +131,7 @@ impl Beginning<'_> {
         self.core.roster.note_highest(seat, begun.highest_run);
         let reason = reason_of(&begun.refusal);
         let (run, named) = (self.core.plan.run, self.core.plan.named(peer));
-        tracing::warn!(peer = named, %run, reason, "{named} cannot take part in run {run}: {reason}; remove the cause, which its log explains");
+        tracing::warn!(peer = named, %run, reason, "{named} cannot take part in run {run}: {reason}; its log may say more");
         match self.core.phase {
             Phase::Beginning { .. } => return Err(NotReady::Refused { peer, reason }),
             // An answer to a beginning that was given up.
@@ -144,7 +144,7 @@ impl Beginning<'_> {
     /// Dismisses a peer that cannot take part in the run that is under way.
     fn turn_away(&mut self, peer: Peer, seat: Seat, reason: String, now: Instant) {
         let (run, named) = (self.core.plan.run, self.core.plan.named(peer));
-        let verdict = format!("{named} cannot take part in run {run}: {reason}; remove the cause");
+        let verdict = format!("{named} cannot take part in run {run}: {reason}");
         self.core.books.remark(verdict.clone(), &mut self.core.outbox, now);
         let to = self.core.roster.recipient(seat);
         self.core.outbox.send(to, Message::RunEnd(RunEnd { exit_code: 1, verdict }));

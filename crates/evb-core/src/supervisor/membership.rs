@@ -254,13 +254,10 @@ impl PeerMembership<'_> {
         tracing::warn!(
             peer = named,
             reason,
-            "{named} cannot take part in the run: {reason}; remove the cause, which its log explains"
+            "{named} cannot take part in the run: {reason}; its log may say more"
         );
         self.roster.note_parting(seat, reason.clone());
-        Refusal::because(
-            Reason::Configuration,
-            format!("{named} cannot take part: {reason}; remove the cause"),
-        )
+        Refusal::because(Reason::Configuration, format!("{named} cannot take part: {reason}"))
     }
 
     /// Returns the reason why the run has not started in time.

@@ -132,7 +132,7 @@ async fn take_part(
             // Leaving before the run has begun ends the connection, which is not a failure.
             Err(_) if stopping => 0,
             Err(error) => {
-                tracing::warn!(%error, "this process could not take part in the run to its end, and joins the next one: {error}; remove the cause until then");
+                tracing::warn!(%error, "this process could not take part in the run to its end, and joins the next one: {error}; mend that until then");
                 tokio::time::sleep(RESPITE).await;
                 1
             }

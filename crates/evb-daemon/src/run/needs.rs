@@ -53,7 +53,7 @@ pub(super) fn missing(config: &Config, origin: &Origin, hosted: &[Peer]) -> Prob
 fn missing_files<'a>(config: &Config, origin: &'a Origin, hosted: &[Peer]) -> Look<'a> {
     let mut look = Look { origin, severity: Severity::Error, list: Vec::new() };
     if let Err(error) = admission_rule(&config.security) {
-        let remedy = "`evbd keygen FILE` makes a key file; all peers need a copy of it, which only their users can read";
+        let remedy = "all peers need a copy of the same key file, which only their users can read";
         look.refuse("security.key_file", None, error.to_string(), remedy);
     }
     if let Some(control) = &config.control {
@@ -99,7 +99,7 @@ impl Look<'_> {
         match outcome {
             Err(RunError::Unmet { key, reason, remedy }) => self.refuse(key, None, reason, &remedy),
             Err(error) => {
-                let remedy = "remove the cause: until then, `evbd run` does not start";
+                let remedy = "until that is mended, `evbd run` does not start";
                 self.refuse("", None, error.to_string(), remedy);
             }
             Ok(()) => {}

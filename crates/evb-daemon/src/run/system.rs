@@ -57,7 +57,7 @@ impl FromFile {
             return Ok((Arc::clone(&self.config), origin));
         }
         let admitted = check::admit(&self.path, machine_memory());
-        let admitted = admitted.map_err(|error| refused(&error, "correct the file, then configure"))?;
+        let admitted = admitted.map_err(|error| refused(&error, "correct the file, then try again"))?;
         if !admitted.warnings.is_empty() {
             tracing::warn!("the configuration has warnings:\n{}", admitted.warnings);
         }
@@ -87,9 +87,9 @@ fn refused(error: &dyn std::fmt::Display, remedy: &str) -> SystemError {
 fn unmet(error: RunError, file: &Path) -> SystemError {
     match error {
         RunError::Unmet { key, reason, remedy } => {
-            SystemError::new(THE_CONFIGURATION, format!("{key}: {reason}"), remedy + "; then configure")
+            SystemError::new(THE_CONFIGURATION, format!("{key}: {reason}"), remedy + "; then try again")
         }
-        other => refused(&other, &format!("correct {} or this host, then configure", file.display())),
+        other => refused(&other, &format!("correct {} or this host, then try again", file.display())),
     }
 }
 
@@ -111,7 +111,7 @@ impl System for FromFile {
 
     fn plan(&mut self) -> Result<SupervisorConfig, SystemError> {
         let mut own = build::supervisor(&self.config, &self.shared, &self.hosted, self.last)
-            .map_err(|error| refused(&error, "then configure"))?;
+            .map_err(|error| refused(&error, "then try again"))?;
         if self.config.control.as_ref().is_some_and(|control| control.require_readout) {
             own.plan.first_readouts = FirstReadouts::Refuse;
         }

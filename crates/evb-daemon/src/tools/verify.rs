@@ -90,7 +90,7 @@ pub(super) fn advice(report: &VerifyReport) -> Vec<&'static str> {
         ),
         (
             !report.unreadable.is_empty(),
-            "unreadable files: remove the cause that is named, or restore them from a copy",
+            "unreadable files: do what their lines say, or restore damaged ones from a copy",
         ),
     ]
     .into_iter()

@@ -98,7 +98,7 @@ pub(crate) enum ProvisionError {
     },
     /// A command failed, and evbd has undone all commands before it.
     #[error(
-        "{cause}; evbd has undone all steps, so {device} has the kernel's default: remove the cause, then apply again"
+        "{cause}; evbd has undone all steps, so {device} has the kernel's default: when that is mended, apply again"
     )]
     RolledBack {
         /// Name of the device.

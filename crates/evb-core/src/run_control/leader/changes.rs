@@ -92,7 +92,7 @@ impl Leader {
                 outcome("rate", "the trigger", remedy).map(|()| self.changes.rate = Some(rate))
             }
             Effect::Builders { request, builders, added } => {
-                let remedy = "see the state of the run with `evbd ctl status`, or try between runs";
+                let remedy = "`evbd ctl status` shows the run and its builders";
                 outcome(request, "the supervisor", remedy).map(|()| self.set_builders(builders, added))
             }
         };

@@ -32,7 +32,7 @@ pub(super) fn not_ready(missing: &NotReady) -> SystemError {
             SystemError::new(names(&peers), reason, start_them(&peers) + "; then start the run")
         }
         NotReady::Refused { peer, reason } => {
-            SystemError::new(peer.to_string(), reason.clone(), "remove the cause, then start the run")
+            SystemError::new(peer.to_string(), reason.clone(), "when that is mended, start the run")
         }
         NotReady::Silent(peers) => SystemError::new(
             names(peers),

@@ -26,7 +26,7 @@ impl Leader {
             }
             // A recovered run goes on without the roles that this process cannot start.
             RunEvent::NotJoined(error) if self.is_under_way() => {
-                tracing::warn!(%error, "the recovered run goes on without a role that this process cannot start: {error}; remove the cause before the next run");
+                tracing::warn!(%error, "the recovered run goes on without a role that this process cannot start: {error}; mend that before the next run");
                 self.status.last_error = Some(error.to_string());
             }
             RunEvent::NotJoined(error) => self.fail(error.to_string()),
@@ -78,7 +78,7 @@ impl Leader {
         let Some(run) = &mut self.run else { return };
         run.hosted.remove(&peer);
         let named = run.plan.named(peer);
-        tracing::warn!(peer = named, %error, "{named} failed during its run, and the other roles go on: {error}; remove the cause before the next run");
+        tracing::warn!(peer = named, %error, "{named} failed during its run, and the other roles go on: {error}; mend that before the next run");
         self.status.last_error = Some(format!("{named}: {error}"));
     }
 
@@ -107,10 +107,10 @@ impl Leader {
     pub(super) fn fail(&mut self, cause: String) {
         tracing::warn!(
             cause,
-            "run control is in state Failed: {cause}; remove the cause, then use `reset` and `configure`"
+            "run control is in state Failed: {cause}; when that is mended, use `reset` and `configure`"
         );
         let failed = self.status.state.occur(Occurrence::Failure);
-        let error = SystemError::new("the system", cause.clone(), "fix the cause, then reset and configure");
+        let error = SystemError::new("the system", cause.clone(), "when that is mended, reset and configure");
         self.answer_start(Err(refusal("start", error)));
         self.status.last_error = Some(cause.clone());
         self.close_run(&cause, Goal::Fail(failed));

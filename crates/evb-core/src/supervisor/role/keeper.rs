@@ -187,7 +187,7 @@ impl Keeper {
         let waits = self.waiting.map_or(Duration::ZERO, |since| now.since(since));
         self.is_stalled = waits >= STALL;
         let name = &self.name;
-        if waits >= HANG && !self.is_told {
+        if waits >= HANG && !self.is_told && self.fails.is_none() {
             self.is_told = true;
             tracing::warn!(
                 path = name,

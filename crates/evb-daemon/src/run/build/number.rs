@@ -91,7 +91,7 @@ fn unusable(error: &impl std::fmt::Display) -> RunError {
     RunError::Unmet {
         key: "supervisor.journal",
         reason: error.to_string(),
-        remedy: "or name another file with `supervisor.journal`".to_owned(),
+        remedy: "`supervisor.journal` names the file".to_owned(),
     }
 }
 

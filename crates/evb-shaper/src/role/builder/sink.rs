@@ -45,12 +45,13 @@ impl AtSink {
         if open > 0 {
             let builder = core.config().id;
             let events = counted(open, "event");
-            tracing::error!(%builder, lost = open, "{events} lost that this builder was building, because the supervisor did not come back; look at its host and its log");
+            tracing::error!(%builder, lost = open, "this builder ends without a supervisor, and with it {events} that it was building: if the run goes on, another builder gets them, else they are lost; the supervisor's log says which");
         }
         format!(
-            "the sink has accepted {written} events of this run, and {count} more are being written to it; {open} \
-             events that this builder was building are lost; the supervisor has not entered {done} finished events \
-             into the ledger"
+            "the sink has accepted {} of this run and is still writing {count}; this builder was building {open} \
+             more, lost unless another builder gets them; of the finished ones, {done} are not in the supervisor's \
+             ledger",
+            counted(*written, "event")
         )
     }
 

@@ -322,7 +322,9 @@ fn a_builder_whose_supervisor_is_gone_for_good_says_what_is_lost() {
     };
     let Err(RoleFault::Abandoned { held, .. }) = *ended else { panic!("{ended:?}") };
     assert!(
-        held.contains("1 more are being written to it; 1 events that this builder was building are lost"),
+        held.contains(
+            "is still writing 1; this builder was building 1 more, lost unless another builder gets them"
+        ),
         "{held}"
     );
     assert!(role.poll(at(now)).is_none());
