@@ -314,7 +314,7 @@ impl Supervisor {
 
     /// Returns the builders that take part, which are those of a recovered run.
     pub(crate) fn builders(&self) -> Vec<BuilderId> {
-        self.driver.role.core().builders()
+        self.driver.role.builders()
     }
 
     /// Returns a handle that steers and observes the run.

@@ -171,7 +171,8 @@ impl<'t> Section<'t> {
     pub(super) fn allow_host(&self, key: &str, host: &str) -> bool {
         let is_allowed = self.notes.open.get() || endpoint::is_loopback(host);
         if !is_allowed {
-            let what = if key.ends_with("interface") { "interface" } else { "address" };
+            let is_name = key.ends_with("interface") && host.parse::<std::net::IpAddr>().is_err();
+            let what = if is_name { "interface" } else { "address" };
             let reason = format!("`{host}` is not a loopback {what}, but there is no [security] section");
             let remedy = "use 127.0.0.1, or add a section [security] with mode = \"psk\" and a key_file (`evbd keygen`), or mode = \"none\" if nothing else is on this network";
             self.refuse(key, reason, remedy);

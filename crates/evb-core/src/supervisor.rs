@@ -67,7 +67,7 @@ mod fault_tests;
 mod fault_model;
 
 use crate::{
-    id::{BuilderId, EventId, Peer, RunId},
+    id::{EventId, Peer, RunId},
     ledger::Annotation,
     time::{Instant, WallClock, earlier},
     units::Frequency,
@@ -402,8 +402,7 @@ impl SupervisorCore {
         self.pulse.hasten(now);
     }
 
-    /// Sets the mean rate of the run's own trigger from now on. That is possible for a held run,
-    /// too.
+    /// Sets the mean rate of the run's own trigger from now on, also of a held run.
     ///
     /// # Errors
     /// Returns [`ChangeError::NoRate`] if this kind of trigger has no rate.
@@ -463,12 +462,6 @@ impl SupervisorCore {
     /// then builders.
     pub fn peers(&self) -> Vec<Peer> {
         self.roster.peers()
-    }
-
-    /// Returns the builders that take part or are configured to, without those that are to leave;
-    /// ascending. A recovered run may have other builders than its plan.
-    pub fn builders(&self) -> Vec<BuilderId> {
-        self.roster.staying()
     }
 
     /// Returns the highest event id for which there is a decision; 0 if there is none yet.

@@ -6,7 +6,7 @@ use super::{
     peer_names::{ranges, role},
     phase::Phase,
     roster::{Roster, Seat},
-    seats::{BuilderSeat, Connection},
+    seats::{BuilderSeat, Connection, staying},
 };
 use crate::{
     id::Peer,
@@ -174,7 +174,7 @@ impl PeerAdmission<'_> {
 
     fn unknown(&self, peer: Peer) -> Refusal {
         let mut known: Vec<u16> = match peer {
-            Peer::Builder(_) => self.roster.staying().iter().map(|id| id.number()).collect(),
+            Peer::Builder(_) => staying(self.roster.builders().iter()).iter().map(|id| id.number()).collect(),
             _ => self.roster.sources().iter().map(|seat| seat.id.number()).collect(),
         };
         known.sort_unstable();

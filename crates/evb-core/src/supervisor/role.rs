@@ -10,9 +10,9 @@ use std::collections::VecDeque;
 
 use held::HeldOutputs;
 
-use super::{ChangeError, NotReady, Output, Recipients, RunChange, SupervisorCore};
+use super::{ChangeError, NotReady, Output, Recipients, RunChange, SupervisorCore, seats::staying};
 use crate::{
-    id::Peer,
+    id::{BuilderId, Peer},
     ledger::RunReport,
     quantities::counted,
     time::{Instant, earlier},
@@ -83,6 +83,12 @@ impl SupervisorRole {
     /// Returns the state machine for inspection.
     pub fn core(&self) -> &SupervisorCore {
         &self.core
+    }
+
+    /// Returns the builders that take part or are configured to, without those that are to leave;
+    /// ascending. A recovered run may have other builders than its plan.
+    pub fn builders(&self) -> Vec<BuilderId> {
+        staying(self.core.roster.builders().iter())
     }
 
     /// Returns a peer of the run with its name, if it has one.

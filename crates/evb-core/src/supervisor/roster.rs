@@ -212,13 +212,6 @@ impl Roster {
         sources.chain(self.builders.iter().map(|seat| Peer::Builder(seat.id))).collect()
     }
 
-    /// Returns the builders that are not to leave, ascending.
-    pub(super) fn staying(&self) -> Vec<BuilderId> {
-        let mut ids: Vec<_> = self.builders.iter().filter(|seat| seat.stays()).map(|seat| seat.id).collect();
-        ids.sort_unstable();
-        ids
-    }
-
     /// Returns the peers that are not connected, because they have not registered or have left.
     pub(super) fn absent(&self) -> Vec<Peer> {
         let sources = self.sources.iter().filter(|seat| seat.connection.is_none());

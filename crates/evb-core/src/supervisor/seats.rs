@@ -20,6 +20,13 @@ fn number_of(highest_run: u64) -> Option<RunNumber> {
     highest_run.checked_sub(1).and_then(|run| u32::try_from(run).ok()).map(RunNumber::new)
 }
 
+/// Returns the builders that are not to leave, ascending.
+pub(super) fn staying<'a>(seats: impl Iterator<Item = &'a BuilderSeat>) -> Vec<BuilderId> {
+    let mut ids: Vec<_> = seats.filter(|seat| seat.stays()).map(|seat| seat.id).collect();
+    ids.sort_unstable();
+    ids
+}
+
 /// An open connection to a peer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Connection {

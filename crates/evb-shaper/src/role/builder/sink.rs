@@ -48,7 +48,7 @@ impl AtSink {
             tracing::error!(%builder, lost = open, "this builder ends without a supervisor, and with it {events} that it was building: if the run goes on, another builder gets them, else they are lost; the supervisor's log says which");
         }
         format!(
-            "the sink has accepted {} of this run and is still writing {count}; this builder was building {open} \
+            "the sink has accepted {} of this run and is still writing {count} more; this builder was building {open} \
              more, lost unless another builder gets them; of the finished ones, {done} are not in the supervisor's \
              ledger",
             counted(*written, "event")

@@ -323,7 +323,7 @@ fn a_builder_whose_supervisor_is_gone_for_good_says_what_is_lost() {
     let Err(RoleFault::Abandoned { held, .. }) = *ended else { panic!("{ended:?}") };
     assert!(
         held.contains(
-            "is still writing 1; this builder was building 1 more, lost unless another builder gets them"
+            "is still writing 1 more; this builder was building 1 more, lost unless another builder gets them"
         ),
         "{held}"
     );

@@ -51,7 +51,7 @@ impl Leading {
         role: &mut SupervisorRole,
         now: Instant,
     ) -> Result<(), Failure> {
-        plan.builders = role.core().builders();
+        plan.builders = role.builders();
         self.leader.handle_done(Done::Opened(Ok(Box::new(plan))), now);
         self.carry_out(Some(role), now)
     }

@@ -159,7 +159,7 @@ impl SupervisorHost {
         };
         let answer = leading.request(request, Some(&mut self.role), now)?;
         if let (Command::Add(id) | Command::Remove(id), Some(Err(refusal))) = (command, &answer) {
-            let takes_part = self.role.core().builders().contains(&id);
+            let takes_part = self.role.builders().contains(&id);
             let is_wrong = match command {
                 Command::Add(_) => refusal.reason.contains("already") && !takes_part,
                 _ => refusal.reason.contains("does not take part") && takes_part,
