@@ -1452,7 +1452,7 @@ struct Opened {
         if (flaw == Flaw::unknown_flags || flaw == Flaw::unknown_section) found.unknown = number;
         const std::string of = event ? " of event " + std::to_string(*event) : "";
         found.text = path + " at byte " + std::to_string(offset) + ": damaged record" + of + ": " +
-                     in_words(flaw, number) + "; " + in_words(length) + " skipped, other events can be read; take this part from a copy";
+                     in_words(flaw, number) + "; " + in_words(length) + " skipped, other events can be read; take this one from a copy";
         return found;
     }
 

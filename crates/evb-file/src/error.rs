@@ -177,7 +177,7 @@ pub enum ReadError {
         flaw: HeaderFlaw,
     },
     /// A record is damaged. Reading continues with the next intact record.
-    #[error("{} at byte {offset}: damaged record{}: {flaw}; {length} skipped, other events can be read; take this part from a copy", path.display(), of(*event))]
+    #[error("{} at byte {offset}: damaged record{}: {flaw}; {length} skipped, other events can be read; take this one from a copy", path.display(), of(*event))]
     Damaged {
         /// The file.
         path: PathBuf,
