@@ -99,6 +99,10 @@ position! {
     LaneIndex(usize)
 }
 position! {
+    /// A clock's position in the list of the clocks that a guard watches.
+    ClockIndex(u16)
+}
+position! {
     /// A slot's position in the list of its builder's slots.
     SlotIndex(u32)
 }

@@ -9,6 +9,7 @@
 //! | [`id`], [`time`], [`units`], [`set`] | ids, times, quantities and sets, as types |
 //! | [`fragment`], [`event`] | the input and the output |
 //! | [`wire`] | messages and records as bytes, with every check |
+//! | [`alignment`] | whether the fragments of an event belong together |
 //! | [`grant`], [`lane`] | the byte stream from a source to a builder, its counters and policies |
 //! | [`session`] | a role's place in the run, the connections of its lanes, and who may open it |
 //! | [`source`], [`builder`] | the machines of the two ends |
@@ -35,6 +36,7 @@ pub mod event;
 mod counter_table;
 pub mod wire;
 pub mod live;
+pub mod alignment;
 pub mod grant;
 pub mod lane;
 pub mod session;

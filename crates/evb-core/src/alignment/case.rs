@@ -1,0 +1,210 @@
+//! [`Case`]: the readings of a doubted clock beside the times of the events, and how well they fit
+//! at a shift.
+
+use super::{
+    gathered::Gathered,
+    relation::{DRIFT, Relation},
+    scale::Scale,
+    survey::Survey,
+};
+use crate::index::ClockIndex;
+
+/// Largest shift that is tried, in both directions.
+pub(super) const SHIFTS: i64 = 16;
+/// Number of events before the first doubt whose times are needed, for negative shifts.
+const BEFORE: u64 = 40;
+/// Largest number of events in a case.
+const MOST: u64 = 2048;
+/// Bound on a rate's error below which the rate counts as known.
+const KNOWN_RATE: f64 = 2e-6;
+/// Largest deviation of a rate that a wrong declaration explains.
+const FASTEST_RATE: f64 = 0.3;
+/// Room for the error of a rate in a comparison of intervals.
+const RATE_ROOM: f64 = 4e-6;
+
+/// Event and ticks of a fragment.
+pub(super) type Reading = (u64, u64);
+
+/// The readings of a doubted clock, and the times of the events by the ruler.
+pub(super) struct Case<'a> {
+    pub(super) survey: &'a Survey,
+    pub(super) clock: ClockIndex,
+    pub(super) scale: Scale,
+    /// The relation on which the source was right.
+    pub(super) old: Relation,
+    /// True if that relation was ever proven.
+    pub(super) is_proven: bool,
+    first: u64,
+    /// Times of the events from `first` on.
+    times: Vec<Option<i64>>,
+    /// Readings of the clock since the first doubt, or all of them if no relation was ever proven.
+    pub(super) sent: Vec<Reading>,
+    /// All readings of the clock.
+    all: Vec<Reading>,
+}
+
+/// Number of readings that do not fit, of those that could be compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Fit {
+    pub(super) misses: usize,
+    pub(super) tried: usize,
+}
+
+/// The shift that fits best.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Best {
+    pub(super) shift: i64,
+    pub(super) fits: bool,
+    /// Number of misses by which the next best shift is worse.
+    pub(super) margin: usize,
+}
+
+impl Fit {
+    fn add(&mut self, misses: bool) {
+        self.misses += usize::from(misses);
+        self.tried += 1;
+    }
+
+    /// Returns true if at most 2 % are missed, or one of at least 12: a spurious trigger may be
+    /// among them.
+    pub(super) fn holds(self) -> bool {
+        self.misses * 50 <= self.tried || (self.misses == 1 && self.tried >= 12)
+    }
+}
+
+impl<'a> Case<'a> {
+    /// Puts a case together; `None` if there is no clock to compare with, or no reading.
+    pub(super) fn new(
+        survey: &'a Survey,
+        gathered: &Gathered,
+        clock: ClockIndex,
+        since: u64,
+    ) -> Option<Self> {
+        let ruler = survey.ruler(clock)?;
+        let (scale, known) = (*survey.scales.get(clock.get())?, *survey.relations.get(clock.get())?);
+        let ruled = gathered.readings(ruler);
+        let last = ruled.last()?.0;
+        let earliest = if known.is_proven { since.saturating_sub(BEFORE) } else { 0 };
+        let first = earliest.max(last.saturating_sub(MOST)).max(ruled.first()?.0);
+        let mut times = vec![None; usize::try_from(last.checked_sub(first)?).ok()? + 1];
+        let mut near = survey.now.1;
+        for (event, ticks) in ruled.iter().filter(|(event, _)| *event >= first) {
+            near = gathered.host(*event).unwrap_or(near);
+            times[(event - first) as usize] = Some(survey.time(ruler, *ticks, near));
+        }
+        let (old, is_proven) = (known.relation, known.is_proven);
+        let mut all = gathered.readings(clock).to_vec();
+        all.retain(|(event, _)| (first..=last).contains(event));
+        let begin = if is_proven { all.partition_point(|(event, _)| *event < since) } else { 0 };
+        let sent = all[begin..].to_vec();
+        Some(Self { survey, clock, scale, old, is_proven, first, times, sent, all })
+    }
+
+    /// Returns the time of the event that lies `shift` after another one.
+    pub(super) fn time(&self, event: u64, shift: i64) -> Option<i64> {
+        let at = event.checked_add_signed(shift)?.checked_sub(self.first)?;
+        self.times.get(usize::try_from(at).ok()?).copied().flatten()
+    }
+
+    /// Returns residual and limit of a reading on the old relation, at a shift.
+    pub(super) fn residual(&self, (event, ticks): Reading, shift: i64) -> Option<(f64, f64)> {
+        let at = self.time(event, shift)?;
+        Some((self.old.residual(&self.scale, ticks, at), self.old.limit(&self.scale, at)))
+    }
+
+    /// Returns true if a reading lies on the old relation, at a shift; `None` if nobody knows.
+    pub(super) fn lies_on(&self, reading: Reading, shift: i64) -> Option<bool> {
+        self.residual(reading, shift).map(|(residual, limit)| residual.abs() <= limit)
+    }
+
+    /// Returns how well readings fit on the old relation, at a shift.
+    pub(super) fn fit(&self, list: &[Reading], shift: i64) -> Fit {
+        let mut fit = Fit::default();
+        for lies in list.iter().filter_map(|reading| self.lies_on(*reading, shift)) {
+            fit.add(!lies);
+        }
+        fit
+    }
+
+    /// Returns how well the intervals between readings fit those of the events, at a shift. This
+    /// needs no known offset.
+    pub(super) fn fit_of_intervals(&self, list: &[Reading], shift: i64) -> Fit {
+        let mut fit = Fit::default();
+        for pair in list.array_windows() {
+            if let Some((residual, elapsed, at)) = self.interval(pair, shift) {
+                let limit = 2.0 * self.scale.tolerance + self.rate_room(at) * elapsed.abs();
+                fit.add(residual.abs() > limit);
+            }
+        }
+        fit
+    }
+
+    /// Returns residual, length and end of the interval between two readings, at a shift.
+    pub(super) fn interval(&self, [one, other]: &[Reading; 2], shift: i64) -> Option<(f64, f64, i64)> {
+        let (from, to) = (self.time(one.0, shift)?, self.time(other.0, shift)?);
+        let elapsed = to.wrapping_sub(from) as f64;
+        Some((self.old.interval(&self.scale, one.1, other.1, elapsed), elapsed, to))
+    }
+
+    /// Returns the largest relative error of the rate, at a time.
+    fn rate_room(&self, at: i64) -> f64 {
+        let widest = 2.0 * self.scale.rates;
+        if !self.rate_is_known() {
+            return widest;
+        }
+        (RATE_ROOM + DRIFT * self.old.elapsed(at).abs()).min(widest)
+    }
+
+    pub(super) fn rate_is_known(&self) -> bool {
+        self.is_proven && self.old.bound < KNOWN_RATE
+    }
+
+    /// Returns the deviation of the rate that the readings have and the error of this number,
+    /// unless something else happened between them. As long as the rate is not known, readings from
+    /// before the doubt count, too.
+    pub(super) fn measured_rate(&self, list: &[Reading]) -> Option<(f64, f64)> {
+        let is_smooth = |list: &[Reading]| self.fit_of_intervals(list, 0).misses == 0;
+        let list = if is_smooth(&self.all) { &self.all } else { list };
+        let (first, middle, last) = (list.first()?, list.get(list.len() / 2)?, list.last()?);
+        let slope = |from: &Reading, to: &Reading| {
+            let (residual, elapsed, _) = self.interval(&[*from, *to], 0)?;
+            (elapsed > 0.0).then(|| (residual / elapsed, 2.0 * self.scale.tolerance / elapsed))
+        };
+        let (one, other, whole) = (slope(first, middle)?, slope(middle, last)?, slope(first, last)?);
+        let is_steady = (one.0 - other.0).abs() <= one.1 + other.1 + 0.3 * whole.0.abs();
+        let rate = self.old.rate + whole.0;
+        (is_steady && rate.abs() < FASTEST_RATE).then_some((rate, whole.1))
+    }
+
+    /// Returns the shift at which readings fit best, of those at which at least `least` readings
+    /// can be compared.
+    pub(super) fn best(&self, least: usize, fit: impl Fn(i64) -> Fit) -> Option<Best> {
+        let mut fits: Vec<(i64, Fit)> = (-SHIFTS..=SHIFTS).map(|shift| (shift, fit(shift))).collect();
+        fits.retain(|(_, fit)| fit.tried >= least.max(1));
+        let part = |fit: &Fit| fit.misses * 10_000 / fit.tried;
+        let (shift, best) = *fits.iter().min_by_key(|(shift, fit)| (part(fit), shift.abs()))?;
+        let others = fits.iter().filter(|(other, _)| *other != shift);
+        let next = others.map(|(_, fit)| fit.misses).min().unwrap_or(0);
+        Some(Best { shift, fits: best.holds(), margin: next.saturating_sub(best.misses) })
+    }
+
+    /// Returns true if a slip by `shift` moves readings by much more than the clock itself may have
+    /// moved.
+    pub(super) fn is_large(&self, list: &[Reading], shift: i64) -> bool {
+        let step = |reading: &Reading| {
+            let (from, to) = (self.time(reading.0, 0)?, self.time(reading.0, shift)?);
+            Some(to.wrapping_sub(from).unsigned_abs() as f64)
+        };
+        let mut steps: Vec<f64> = list.iter().filter_map(step).collect();
+        steps.retain(|step| *step > 4.0 * self.scale.tolerance);
+        let limits = list.iter().filter_map(|reading| self.residual(*reading, shift));
+        let room = limits.map(|(_, limit)| limit).fold(0.0, f64::max);
+        median(&mut steps).is_some_and(|step| room < 0.25 * step)
+    }
+}
+
+/// Returns the median of numbers without NaN; `None` if there are none.
+pub(super) fn median(numbers: &mut [f64]) -> Option<f64> {
+    numbers.sort_by(f64::total_cmp);
+    numbers.get(numbers.len() / 2).copied()
+}

@@ -1,0 +1,62 @@
+//! The vote of the clocks about an event on which they disagree: the largest group of clocks that
+//! agree with each other is right.
+
+use super::{Guard, LEAP, Ruled, Watched};
+use crate::time::Instant;
+
+/// Number of disagreeing clocks that are tried as the judge, so that the cost stays linear.
+const JUDGES: usize = 8;
+
+/// Result of a vote.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Vote {
+    /// Time of the event by the majority, if the ruling clock is wrong.
+    pub(super) at: Option<i64>,
+    /// True if the two sides are equal.
+    pub(super) is_tie: bool,
+}
+
+impl Guard {
+    pub(super) fn vote(&self, host: Instant, readings: &[Option<u64>], ruled: &Ruled) -> Vote {
+        let leaps = ruled.at.wrapping_sub(self.near(host)).unsigned_abs() > LEAP;
+        let voters = || {
+            let all = self.watched.iter().zip(readings).enumerate();
+            all.filter_map(|(position, (watched, reading))| {
+                watched.track.is_locked().then_some((position, watched, (*reading)?))
+            })
+        };
+        let is_against = |position: usize, watched: &Watched| {
+            position != ruled.by && (leaps || watched.residual.abs() > watched.limit)
+        };
+        let against = || voters().filter(|(position, watched, _)| is_against(*position, watched));
+        if against().next().is_none() {
+            return Vote::default();
+        }
+        // A clock whose limit is as large as the disagreement cannot tell who is right.
+        let largest = against().map(|(_, watched, _)| watched.residual.abs()).fold(0.0, f64::max);
+        let tells = |position: usize, watched: &Watched| position == ruled.by || watched.limit < largest;
+        let for_ruler = voters()
+            .filter(|(position, watched, _)| !is_against(*position, watched) && tells(*position, watched))
+            .count();
+        let for_ruler = if leaps { 0 } else { for_ruler };
+        let (mut most, mut at) = (0, ruled.at);
+        for (judge, watched, ticks) in
+            against().filter(|(_, watched, _)| watched.scale.is_wide()).take(JUDGES)
+        {
+            let relation = &watched.track.relation;
+            let (judged, _) = relation.time(&watched.scale, ticks, self.near(host));
+            let room = relation.limit(&watched.scale, judged);
+            let agrees = |watched: &Watched, ticks: u64| {
+                let relation = &watched.track.relation;
+                let residual = relation.residual(&watched.scale, ticks, judged);
+                residual.abs() <= relation.limit(&watched.scale, judged) + room
+            };
+            let group =
+                against().filter(|(k, watched, ticks)| *k == judge || agrees(watched, *ticks)).count();
+            if group > most {
+                (most, at) = (group, judged);
+            }
+        }
+        Vote { at: (most > for_ruler).then_some(at), is_tie: most == for_ruler }
+    }
+}

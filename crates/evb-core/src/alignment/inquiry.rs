@@ -1,0 +1,124 @@
+//! [`Inquiry`]: the supervisor's search for what happened to a doubted source.
+
+mod judge;
+
+use self::judge::judge;
+use super::{
+    case::Case,
+    explanation::Explanation,
+    gathered::Gathered,
+    survey::{Doubt, Survey},
+};
+use crate::{id::EventId, index::ClockIndex};
+
+/// Numbers of events after the first doubt at which the supervisor asks for rings. A slip is clear
+/// as soon as it is unique; other faults need more events. The rings overlap.
+const LOOKS: [u64; 12] = [8, 16, 24, 32, 40, 48, 64, 96, 128, 192, 256, 384];
+
+/// An open question about one clock. It begins with the first doubt of any builder, and ends with a
+/// verdict.
+///
+/// Its driver asks the sources of the doubted clock, of [`Survey::ruler`] and of some others for
+/// their rings when event [`Self::next_look`] is decided, adds them to a [`Gathered`], and calls
+/// [`Self::look`].
+#[derive(Clone, Debug)]
+pub struct Inquiry {
+    clock: ClockIndex,
+    first: u64,
+    /// Event at which the supervisor learnt of the doubt.
+    opened: u64,
+    suspect: bool,
+    tie: bool,
+    looks: usize,
+}
+
+/// A verdict, and the event since which it holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Finding {
+    /// The clock.
+    pub clock: ClockIndex,
+    /// Explanation of the disagreements.
+    pub verdict: Explanation,
+    /// First event that disagrees.
+    pub since: EventId,
+    /// True if it may as well be the contrary of the other side: the votes were equal.
+    pub is_disputed: bool,
+}
+
+impl Inquiry {
+    /// Opens an inquiry with a doubt, when `decided` is the newest event.
+    pub fn new(doubt: &Doubt, decided: EventId) -> Self {
+        Self {
+            clock: doubt.clock,
+            first: doubt.first.number(),
+            opened: decided.number(),
+            suspect: doubt.suspect,
+            tie: doubt.tie,
+            looks: 0,
+        }
+    }
+
+    /// Returns the clock in question.
+    pub fn clock(&self) -> ClockIndex {
+        self.clock
+    }
+
+    /// Adds a further doubt about the same clock, from the same builder or another one.
+    pub fn add(&mut self, doubt: &Doubt) {
+        self.first = self.first.min(doubt.first.number());
+        self.suspect |= doubt.suspect;
+        self.tie &= doubt.tie;
+    }
+
+    /// Returns the event after which the supervisor looks at the rings.
+    pub fn next_look(&self) -> EventId {
+        EventId::new(self.opened.saturating_add(LOOKS[self.looks.min(LOOKS.len() - 1)]))
+    }
+
+    /// Returns true if this was the last look, whose verdict may be that nothing is clear.
+    fn is_last(&self) -> bool {
+        // A clock that is not suspect may still become so.
+        let last = if self.suspect { 256 } else { 384 };
+        LOOKS.get(self.looks).is_none_or(|look| *look >= last)
+    }
+
+    /// Looks at the readings that were gathered, and returns what happened, if it is clear by now.
+    /// The relations are those of a builder that doubts the clock.
+    pub fn look(&mut self, survey: &Survey, gathered: &Gathered) -> Option<Finding> {
+        let is_last = self.is_last();
+        self.looks += 1;
+        let found = Case::new(survey, gathered, self.clock, self.first)
+            .and_then(|case| judge(&case, self.suspect, is_last));
+        let (verdict, since) = match found {
+            Some((verdict, since)) => (verdict, since),
+            None if is_last => (Explanation::Foreign, self.first),
+            None => return None,
+        };
+        let (clock, is_disputed) = (self.clock, self.tie);
+        Some(Finding { clock, verdict, since: EventId::new(since), is_disputed })
+    }
+
+    /// Looks a last time, because no further event follows. Returns `None` if nothing is clear.
+    pub fn conclude(&mut self, survey: &Survey, gathered: &Gathered) -> Option<Finding> {
+        self.looks = LOOKS.len();
+        self.look(survey, gathered).filter(|found| found.verdict != Explanation::Foreign || self.suspect)
+    }
+}
+
+/// Knowledge about the alignment of a source at the start of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// The intervals between the first events fit at no other shift.
+    Proven,
+    /// The triggers are so regular that a slip before event 1 would look the same.
+    NotProven,
+}
+
+/// Returns what the first events say about a source: whether a slip before event 1 would have
+/// shown. `None` if there are too few readings.
+pub fn start(survey: &Survey, gathered: &Gathered, clock: ClockIndex) -> Option<Start> {
+    let case = Case::new(survey, gathered, clock, 0)?;
+    let best = case.best(40, |shift| case.fit_of_intervals(&case.sent, shift))?;
+    let is_proven = best.shift == 0 && best.fits && best.margin >= judge::MARGIN;
+    Some(if is_proven { Start::Proven } else { Start::NotProven })
+}

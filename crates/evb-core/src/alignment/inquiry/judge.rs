@@ -1,0 +1,226 @@
+//! The judgement of a [`Case`]: explanations are tried one after the other, the most specific
+//! first.
+
+use super::super::{
+    case::{Case, Reading, median},
+    explanation::Explanation,
+    scale::PER_NANOSECOND,
+};
+use crate::index::ClockIndex;
+
+/// Number of misses by which the second best shift must be worse than the best. With one outlier
+/// in a thousand healthy readings, three misses are a likelihood ratio of 10⁹.
+pub(super) const MARGIN: usize = 3;
+/// Readings without a miss after which earlier misses belong to another fault.
+const APART: usize = 64;
+/// Readings after which the clock of a lasting fault is judged by other means than a shift.
+const LASTING: usize = 40;
+/// Readings after which single stamps count as single, for suspect clocks and for others.
+const SINGLE: [usize; 2] = [24, 120];
+
+/// The readings that disagree, as one block.
+struct Block<'c> {
+    list: &'c [Reading],
+    /// True if readings agree again after the block.
+    has_ended: bool,
+    /// Number of readings in the block that disagree.
+    wrong: usize,
+}
+
+/// Returns the explanation of a case, and the first event that it concerns; `None` if more events
+/// are needed. The last time, there is always an explanation.
+pub(super) fn judge(case: &Case<'_>, is_suspect: bool, is_last: bool) -> Option<(Explanation, u64)> {
+    let (block, single) = if case.is_proven {
+        let block = block(case);
+        let single = single(case, &block, is_suspect, is_last);
+        (block, single)
+    } else {
+        (Block { list: &case.sent, has_ended: false, wrong: case.sent.len() }, None)
+    };
+    let since = block.list.first().or_else(|| case.sent.first())?.0;
+    let verdict = match single {
+        Some(verdict) => Some(verdict),
+        None => lasting(case, &block, is_last),
+    };
+    verdict.map(|verdict| (verdict, since))
+}
+
+/// Finds the block of disagreements: it begins after the last long agreement, and ends where
+/// readings agree for longer than they did within it.
+fn block<'c>(case: &'c Case<'_>) -> Block<'c> {
+    let is_wrong = |reading: &Reading| case.lies_on(*reading, 0) == Some(false);
+    let wrong: Vec<usize> = (0..case.sent.len()).filter(|at| is_wrong(&case.sent[*at])).collect();
+    let Some(last) = wrong.last().copied() else {
+        return Block { list: &case.sent, has_ended: false, wrong: 0 };
+    };
+    let begin = wrong.array_windows().rposition(|[one, next]| next - one > APART).map_or(0, |at| at + 1);
+    let wrong = &wrong[begin..];
+    let longest = wrong.array_windows().map(|[one, next]| next - one - 1).max().unwrap_or(0);
+    let has_ended = case.sent.len() - 1 - last >= 8.max(4 * longest);
+    let end = if has_ended { last + 1 } else { case.sent.len() };
+    let first = if begin == 0 { 0 } else { wrong[0] };
+    Block { list: &case.sent[first..end], has_ended, wrong: wrong.len() }
+}
+
+/// Explains a few wrong readings among right ones.
+fn single(case: &Case<'_>, block: &Block<'_>, is_suspect: bool, is_last: bool) -> Option<Explanation> {
+    if block.wrong == 0 {
+        return is_last.then_some(Explanation::SingleStamps);
+    }
+    if !block.has_ended || block.wrong > 3 {
+        return None;
+    }
+    if let [one, other] = *block.list
+        && other.0 == one.0 + 1
+        && case.lies_on(one, 1) == Some(true)
+        && case.lies_on(other, -1) == Some(true)
+    {
+        return Some(Explanation::SwappedPair);
+    }
+    (case.sent.len() >= SINGLE[usize::from(!is_suspect)]).then_some(Explanation::SingleStamps)
+}
+
+fn lasting(case: &Case<'_>, block: &Block<'_>, is_last: bool) -> Option<Explanation> {
+    let (list, least) = (block.list, if block.has_ended { 3 } else { 6 });
+    if case.is_proven
+        && let Some(best) = case.best(least, |shift| case.fit(list, shift))
+        && best.fits
+    {
+        let is_slip = best.shift != 0 && best.margin >= MARGIN && block.wrong >= MARGIN;
+        let is_sure = case.is_large(list, best.shift) || intervals_agree(case, list, best.shift);
+        if is_slip && is_sure {
+            return Some(Explanation::Slip { shift: best.shift, offset_is_new: false });
+        }
+        if !is_last {
+            return None;
+        }
+        if best.shift == 0 {
+            return Some(Explanation::SingleStamps);
+        }
+    }
+    if list.len() < if block.has_ended { 4 } else { LASTING } && !is_last {
+        return None;
+    }
+    if list.len() >= 4 && list.iter().all(|reading| reading.1 == list[0].1) {
+        return Some(Explanation::Stuck);
+    }
+    if let Some(other) = exchanged(case, list) {
+        return Some(Explanation::ExchangedWith(other));
+    }
+    by_intervals(case, block, least, is_last)
+}
+
+/// Returns true if the intervals between readings fit at that shift alone. They do not depend on
+/// how far the clock moved in a pause.
+fn intervals_agree(case: &Case<'_>, list: &[Reading], shift: i64) -> bool {
+    let best = case.best(LASTING, |shift| case.fit_of_intervals(list, shift));
+    best.is_some_and(|best| best.shift == shift && best.fits && best.margin >= MARGIN)
+}
+
+/// Returns the other clock on whose relation the readings lie.
+fn exchanged(case: &Case<'_>, list: &[Reading]) -> Option<ClockIndex> {
+    if !case.is_proven {
+        return None;
+    }
+    let lies_on = |other: &ClockIndex| {
+        let (scale, known) = (&case.survey.scales[other.get()], &case.survey.relations[other.get()]);
+        let misses = |reading: &&Reading| {
+            case.time(reading.0, 0).is_none_or(|at| {
+                let residual = known.relation.residual(scale, reading.1, at);
+                residual.abs() > known.relation.limit(scale, at)
+            })
+        };
+        known.is_proven && list.iter().filter(misses).count() * 50 <= list.len()
+    };
+    ClockIndex::all(case.survey.len()).filter(|other| *other != case.clock).find(lies_on)
+}
+
+/// Explains readings by the intervals between them, which need no known offset.
+fn by_intervals(case: &Case<'_>, block: &Block<'_>, least: usize, is_last: bool) -> Option<Explanation> {
+    let list = block.list;
+    let best = case.best(least, |shift| case.fit_of_intervals(list, shift));
+    let unshifted = case.fit_of_intervals(list, 0);
+    if unshifted.tried >= 3 && unshifted.misses * 50 <= unshifted.tried {
+        return unshifted_intervals(case, block, is_last);
+    }
+    if let Some(best) = best.filter(|best| best.fits && best.shift != 0 && best.margin >= MARGIN) {
+        return Some(Explanation::Slip { shift: best.shift, offset_is_new: true });
+    }
+    if let Some(ppm) = common_factor(case, list) {
+        return Some(Explanation::OtherRate { ppm });
+    }
+    let several_fit = best.is_some_and(|best| best.fits);
+    is_last.then_some(if several_fit { Explanation::Unclear } else { Explanation::Foreign })
+}
+
+/// Explains readings whose intervals are right: the clock was set, or has other bits or another
+/// rate than declared.
+fn unshifted_intervals(case: &Case<'_>, block: &Block<'_>, is_last: bool) -> Option<Explanation> {
+    let (list, scale) = (block.list, &case.scale);
+    if !case.is_proven {
+        return match case.measured_rate(list) {
+            Some((rate, blur)) if rate.abs() - blur > scale.rates => {
+                Some(Explanation::OtherRate { ppm: rate * 1e6 })
+            }
+            Some((rate, _)) if rate.abs() <= scale.rates && is_last => Some(Explanation::SingleStamps),
+            _ => is_last.then_some(Explanation::Unclear),
+        };
+    }
+    // Soon after a jump, the relation is known best.
+    let soon: Vec<(f64, f64)> =
+        list.iter().take(9).filter_map(|reading| case.residual(*reading, 0)).collect();
+    let jump = median(&mut soon.iter().map(|(residual, _)| *residual).collect::<Vec<_>>())?;
+    let room = soon.iter().map(|(_, limit)| *limit).fold(0.0, f64::max);
+    if let Some(bits) = other_bits(case, jump, room) {
+        return Some(Explanation::OtherBits(bits));
+    }
+    if !case.rate_is_known() {
+        // While the rate is not known well, a wrong rate looks like a small jump that grows.
+        if let Some((rate, blur)) = case.measured_rate(list)
+            && rate.abs() - blur > scale.rates
+        {
+            return Some(Explanation::OtherRate { ppm: rate * 1e6 });
+        }
+        if jump.abs() < 8.0 * scale.tolerance && !is_last {
+            return None;
+        }
+    }
+    let jumped = Explanation::ClockJump { nanos: jump / PER_NANOSECOND };
+    Some(if block.has_ended { Explanation::Foreign } else { jumped })
+}
+
+/// Returns the bits of a clock that jumped by its true wrap.
+fn other_bits(case: &Case<'_>, jump: f64, room: f64) -> Option<u32> {
+    let declared = case.scale.bits()?;
+    let bits = (jump.abs() * case.scale.per_unit).log2().round();
+    let wrap = bits.exp2() * case.scale.tick;
+    let is_wrap = (jump.abs() - wrap).abs() <= room && room < 0.2 * wrap;
+    (bits >= 8.0 && bits < f64::from(declared) && is_wrap).then_some(bits as u32)
+}
+
+/// Returns the deviation of the rate in parts per million, if the intervals of both halves of the
+/// readings fit up to the same factor.
+fn common_factor(case: &Case<'_>, list: &[Reading]) -> Option<f64> {
+    let intervals = list.array_windows().filter_map(|pair| case.interval(pair, 0));
+    let steps: Vec<(f64, f64)> = intervals
+        .filter(|(_, elapsed, _)| *elapsed > 0.0)
+        .map(|(residual, elapsed, _)| (residual, elapsed))
+        .collect();
+    if steps.len() < 4 {
+        return None;
+    }
+    let slope_of = |steps: &[(f64, f64)]| {
+        let sums = steps.iter().fold((0.0, 0.0), |sums, step| (sums.0 + step.0, sums.1 + step.1));
+        sums.0 / sums.1
+    };
+    let slope = slope_of(&steps);
+    let (first, second) = steps.split_at(steps.len() / 2);
+    let is_steady = (slope_of(first) - slope_of(second)).abs() < 0.3 * slope.abs();
+    let misses = |(residual, elapsed): &&(f64, f64)| {
+        let expected = slope * elapsed;
+        (residual - expected).abs() > 2.0 * case.scale.tolerance + 0.05 * expected.abs()
+    };
+    let fits = steps.iter().filter(misses).count() * 20 <= steps.len();
+    let is_other = slope.abs() > case.scale.rates && slope.abs() < 0.3;
+    (fits && is_steady && is_other).then_some((slope + case.old.rate) * 1e6)
+}

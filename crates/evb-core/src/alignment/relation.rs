@@ -1,0 +1,131 @@
+//! [`Relation`]: the straight line that predicts a clock's reading from the lead's time.
+
+use super::scale::{PER_NANOSECOND, Scale};
+
+/// Fastest change of the difference of two rates that a guard follows: 0.3 ppm per second, more
+/// than two crystals that warm up need. In relative rate per unit of time.
+pub(super) const DRIFT: f64 = 3e-7 / (1e9 * PER_NANOSECOND);
+
+/// Largest relative rate that a relation can have. It keeps all numbers finite.
+const FASTEST: f64 = 0.5;
+
+/// The reading of a clock at one instant, and its rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Relation {
+    /// Reading at the anchor.
+    pub(super) ticks: u64,
+    /// Time of the anchor.
+    pub(super) at: i64,
+    /// True phase of the clock at the anchor, less that of the reading.
+    pub(super) phase: f64,
+    /// Deviation of the rate from its nominal value, relative to the lead's time.
+    pub(super) rate: f64,
+    /// Bound on the error of `rate`.
+    pub(super) bound: f64,
+}
+
+/// A relation between a clock and the lead that was learnt earlier: in the last run, or by another
+/// builder. It refers to no host's clock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct KnownRelation {
+    /// Reading of the clock.
+    pub ticks: u64,
+    /// Reading of the lead at the same time.
+    pub lead_ticks: u64,
+    /// Deviation of the rate from its nominal value, relative to the lead.
+    pub rate: f64,
+    /// Bound on the error of `rate`; infinite if nothing is known about the rate.
+    pub bound: f64,
+}
+
+impl Relation {
+    /// Returns the relation of a clock of which one reading is known.
+    pub(super) fn anchored(scale: &Scale, ticks: u64, at: i64) -> Self {
+        Self { ticks, at, phase: 0.0, rate: 0.0, bound: scale.rates }
+    }
+
+    /// Returns the relation that a known one means, if the lead read `lead_ticks` at time 0.
+    pub(super) fn known(scale: &Scale, lead: &Scale, known: &KnownRelation, lead_ticks: u64) -> Self {
+        let since = lead.ahead(lead_ticks, known.lead_ticks, 0) as f64 * lead.tick;
+        let mut relation = Self::anchored(scale, known.ticks, -(since as i64));
+        if known.rate.is_finite() && known.bound >= 0.0 {
+            relation.set_rate(known.rate, known.bound.min(scale.rates));
+        }
+        relation
+    }
+
+    /// Returns the residual of a reading at time `at`: measured less expected.
+    #[inline]
+    pub(super) fn residual(&self, scale: &Scale, ticks: u64, at: i64) -> f64 {
+        let elapsed = self.elapsed(at);
+        let expected = (elapsed * (1.0 + self.rate) + self.phase) * scale.per_unit;
+        let whole = expected as i64;
+        let ahead = scale.ahead(ticks, self.ticks, whole);
+        (ahead as f64 - (expected - whole as f64)) * scale.tick
+    }
+
+    /// Returns the time since the anchor, which is negative for an event before it.
+    #[inline]
+    pub(super) fn elapsed(&self, at: i64) -> f64 {
+        at.wrapping_sub(self.at) as f64
+    }
+
+    /// Returns how far the clock may have moved from the line within that time.
+    #[inline]
+    pub(super) fn moved(&self, elapsed: f64) -> f64 {
+        (self.bound + DRIFT * elapsed) * elapsed
+    }
+
+    /// Returns the largest residual of a healthy reading at time `at`.
+    #[inline]
+    pub(super) fn limit(&self, scale: &Scale, at: i64) -> f64 {
+        let elapsed = self.elapsed(at).abs();
+        scale.tolerance + (self.bound + DRIFT * elapsed).min(scale.rates) * elapsed
+    }
+
+    /// Returns the time of a reading, and the residual that rounding leaves at that time. The time
+    /// `near` says in which wrap the reading lies.
+    #[inline]
+    pub(super) fn time(&self, scale: &Scale, ticks: u64, near: i64) -> (i64, f64) {
+        if self.rate == 0.0 && self.elapsed(near).abs() < scale.quarter {
+            // The reading is in the same wrap as the anchor, so nothing needs to be predicted.
+            let later = scale.ahead(ticks, self.ticks, 0) as f64 * scale.tick - self.phase;
+            let whole = later as i64;
+            return (self.at.wrapping_add(whole), later - whole as f64);
+        }
+        let residual = self.residual(scale, ticks, near);
+        let later = (residual / (1.0 + self.rate)) as i64;
+        (near.wrapping_add(later), residual - later as f64 * (1.0 + self.rate))
+    }
+
+    /// Returns the residual of the interval between two readings, against an interval of the lead.
+    pub(super) fn interval(&self, scale: &Scale, from: u64, to: u64, elapsed: f64) -> f64 {
+        let expected = elapsed * (1.0 + self.rate) * scale.per_unit;
+        let whole = expected as i64;
+        (scale.ahead(to, from, whole) as f64 - (expected - whole as f64)) * scale.tick
+    }
+
+    /// Sets the rate and the bound of its error, both within what arithmetic can carry.
+    pub(super) fn set_rate(&mut self, rate: f64, bound: f64) {
+        self.rate = rate.clamp(-FASTEST, FASTEST);
+        self.bound = bound;
+    }
+
+    /// Moves the anchor to a reading, and leaves of its residual what `phase` says.
+    #[inline]
+    pub(super) fn advance(&mut self, ticks: u64, at: i64, phase: f64) {
+        (self.ticks, self.at, self.phase) = (ticks, at, phase);
+    }
+
+    /// Checks the invariants, for tests, the simulator and fuzz targets.
+    ///
+    /// # Panics
+    /// Panics if a number is not finite or a bound is negative, which is a defect of evb.
+    pub fn invariants(&self) {
+        assert!(self.phase.is_finite() && self.rate.abs() <= FASTEST, "{self:?}");
+        assert!(self.bound >= 0.0 && self.bound.is_finite(), "{self:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests;

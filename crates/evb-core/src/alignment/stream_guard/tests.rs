@@ -1,0 +1,51 @@
+use core::time::Duration;
+
+use super::*;
+use crate::{
+    alignment::{ClockWrap, Explanation},
+    rng::Rng,
+    units::Frequency,
+};
+
+/// Returns the result for two boards of 100 MHz and one of 40 MHz with triggers 0.1 to 1.9 ms
+/// apart. `event` gives the event whose reading the second board sends.
+fn watch(events: u64, of_second: impl Fn(u64) -> u64) -> StreamFindings {
+    let clock = |hertz| DetectorClock::new(Frequency::from_hertz(hertz).unwrap(), ClockWrap::Bits(48));
+    let mut watch = StreamGuard::new(&[clock(1e8), clock(1e8), clock(4e7)]);
+    let mut rng = Rng::new(7);
+    let mut times = vec![0];
+    (0..events + 50).for_each(|_| times.push(times[times.len() - 1] + 100_000 + rng.below(1_800_000)));
+    for event in 1..=events {
+        let nanos = times[event as usize];
+        let second = times[of_second(event) as usize];
+        let readings = [Some(nanos / 10), Some(second / 10 + 77), Some(nanos / 25 + 5)];
+        watch.observe(0, EventId::new(event), Instant::ZERO + Duration::from_nanos(nanos), &readings);
+    }
+    watch.finish()
+}
+
+#[test]
+fn healthy_events_have_no_finding() {
+    let watched = watch(3000, |event| event);
+    assert_eq!((watched.disagreeing, &watched.findings[..]), (0, &[][..]));
+    assert!(watched.clocks.iter().all(|clock| clock.agree > 2900), "{watched:?}");
+}
+
+#[test]
+fn a_board_that_misses_a_trigger_is_found_with_the_event() {
+    for at in [1000, 2990] {
+        let watched = watch(3000, |event| if event < at { event } else { event + 1 });
+        let [found] = &watched.findings[..] else { panic!("{watched:?}") };
+        assert_eq!((found.clock.get(), found.since.number()), (1, at), "{found:?}");
+        assert!(matches!(found.verdict, Explanation::Slip { shift: 1, .. }), "{found:?}");
+        assert_eq!(watched.clocks[1].disagree, 3001 - at);
+        assert_eq!((watched.clocks[0].disagree, watched.clocks[2].disagree), (0, 0));
+    }
+}
+
+#[test]
+fn a_board_that_has_a_trigger_twice_is_found() {
+    let watched = watch(3000, |event| if event < 1500 { event } else { event - 1 });
+    let [found] = &watched.findings[..] else { panic!("{watched:?}") };
+    assert!(matches!(found.verdict, Explanation::Slip { shift: -1, .. }), "{found:?}");
+}

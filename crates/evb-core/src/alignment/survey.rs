@@ -1,0 +1,99 @@
+//! [`Doubt`] and [`Survey`]: what a builder tells the supervisor when clocks disagree.
+
+use super::{
+    relation::{KnownRelation, Relation},
+    scale::{PER_NANOSECOND, Scale},
+};
+use crate::{id::EventId, index::ClockIndex, time::Instant};
+
+/// A builder's doubt about the clock of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// The clock.
+    pub clock: ClockIndex,
+    /// First event of the disagreements, among the events of this builder.
+    pub first: EventId,
+    /// True if the clock disagreed so often that it lost its vote.
+    pub suspect: bool,
+    /// True if as many clocks agreed with it as with the lead: nobody knows which side is right.
+    pub tie: bool,
+}
+
+/// The relations of all clocks of a builder, at one event.
+#[derive(Clone, Debug)]
+pub struct Survey {
+    pub(super) scales: Vec<Scale>,
+    pub(super) relations: Vec<Known>,
+    /// The clock that counts time.
+    pub(super) lead: usize,
+    /// Time of the last event by the lead, and by the host.
+    pub(super) now: (i64, Instant),
+}
+
+/// A relation that a builder reports.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    pub(super) relation: Relation,
+    /// True if the clock was locked at some time, so that the relation is to be believed.
+    pub(super) is_proven: bool,
+}
+
+impl Survey {
+    /// Returns the number of clocks.
+    pub fn len(&self) -> usize {
+        self.relations.len()
+    }
+
+    /// Returns true if there are no clocks.
+    pub fn is_empty(&self) -> bool {
+        self.relations.is_empty()
+    }
+
+    /// Returns the clock that counts time.
+    pub fn lead(&self) -> ClockIndex {
+        ClockIndex::new(self.lead)
+    }
+
+    /// Returns the relation of a clock for a builder that joins, or for the next run; `None` if it
+    /// is not proven.
+    pub fn known(&self, clock: ClockIndex) -> Option<KnownRelation> {
+        let known = self.relations.get(clock.get()).filter(|known| known.is_proven)?;
+        let (lead, scale) = (self.relations.get(self.lead)?, self.scales.get(self.lead)?);
+        let since = known.relation.at.wrapping_sub(lead.relation.at) as f64;
+        let ticks = (since + lead.relation.phase) * scale.per_unit;
+        let Known { relation, .. } = known;
+        Some(KnownRelation {
+            ticks: relation.ticks,
+            lead_ticks: lead.relation.ticks.wrapping_add((ticks as i64).cast_unsigned()),
+            rate: relation.rate,
+            bound: relation.bound,
+        })
+    }
+
+    /// Returns the clock that serves as the ruler for a judgement about `suspect`: the lead, or
+    /// another one if the lead itself is suspect.
+    pub fn ruler(&self, suspect: ClockIndex) -> Option<ClockIndex> {
+        if self.lead != suspect.get() {
+            return Some(self.lead());
+        }
+        let others = ClockIndex::all(self.len()).filter(|clock| *clock != suspect);
+        let rank = |clock: &ClockIndex| {
+            let wide = self.scales[clock.get()].is_wide();
+            u8::from(wide) + 2 * u8::from(self.relations[clock.get()].is_proven)
+        };
+        others.rev().max_by_key(rank)
+    }
+
+    /// Returns the time of a reading that was taken at about `host`.
+    pub(super) fn time(&self, ruler: ClockIndex, ticks: u64, host: Instant) -> i64 {
+        let near = self.now.0.wrapping_add(between(self.now.1, host));
+        self.relations[ruler.get()].relation.time(&self.scales[ruler.get()], ticks, near).0
+    }
+}
+
+/// Returns the time from one instant of the host to another, in units of a guard.
+#[inline]
+pub(super) fn between(from: Instant, to: Instant) -> i64 {
+    let nanos = to.as_nanos().wrapping_sub(from.as_nanos()).cast_signed();
+    nanos.saturating_mul(PER_NANOSECOND as i64)
+}

@@ -1,0 +1,357 @@
+//! [`Track`]: what a guard knows about one clock, and the states that the clock passes through.
+
+use super::{
+    relation::{DRIFT, Relation},
+    scale::{SECOND, Scale},
+};
+
+/// Agreements after which a clock is learnt.
+const LEARNT: u8 = 8;
+/// Failures to learn a clock after which it is suspect.
+const FAILURES: u8 = 3;
+/// Disagreements after which a learnt clock is suspect, in `score`.
+const SUSPECT: f32 = 3.0;
+/// Part of a disagreement that an agreement takes back.
+const FORGIVEN: f32 = 1.0 / 256.0;
+/// Agreements in a row after which a suspect clock is believed again.
+const BACK: u8 = 16;
+/// Disagreements of the same size after which a suspect clock is followed through its jump.
+const FOLLOWED: u8 = 3;
+/// Part of a residual by which a relation moves, once it is well known.
+const GAIN: f64 = 1.0 / 16.0;
+/// Change of a constant jump, as a part of it: a slip by one period changes with the rates.
+const STRETCH: f64 = 2e-5;
+/// Time for which the relation from before a suspicion stays of use after it.
+const REMEMBERED: i64 = 10 * SECOND;
+
+/// Agreement of a fragment with the others of its event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Alignment {
+    /// The source has no clock, or no fragment in the event.
+    #[default]
+    Unchecked,
+    /// The fragment belongs to the event.
+    Agrees,
+    /// The fragment's time is not that of the event.
+    Disagrees,
+    /// The clock is still being learnt, or no clock is there to compare it with.
+    Unknown,
+}
+
+/// The state of a clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// No reading was seen.
+    #[default]
+    Unseen,
+    /// The relation follows from the readings that were seen so far.
+    Learning,
+    /// The relation is known.
+    Locked,
+    /// The clock disagrees with the others, and has no vote.
+    Suspect,
+}
+
+/// A change of a clock's standing that the supervisor must know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Change {
+    #[default]
+    None,
+    /// The first disagreement after a time of agreement.
+    Doubted,
+    Suspected,
+    /// The clock agrees again.
+    Returned,
+}
+
+/// A reading beside its expectation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sight {
+    pub(super) event: u64,
+    pub(super) ticks: u64,
+    pub(super) at: i64,
+    pub(super) residual: f64,
+    pub(super) limit: f64,
+    /// Uncertainty of `at`, if another clock stands in for the lead.
+    pub(super) extra: f64,
+    /// True if the relation may follow this event.
+    pub(super) follow: bool,
+    /// True for the clock that counts time.
+    pub(super) leads: bool,
+}
+
+/// The relation of one clock, its standing, and the disagreements that are under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Track {
+    pub(super) relation: Relation,
+    /// Begin of the block of time after which the rate is corrected, and its end.
+    block_at: i64,
+    block_until: i64,
+    /// Sum of the phase corrections in the block.
+    corrected: f64,
+    pub(super) score: f32,
+    pub(super) standing: Standing,
+    /// True if the relation was locked at some time.
+    pub(super) was_locked: bool,
+    /// True if the rate is farther from its nominal value than the accuracy allows.
+    rate_is_wrong: bool,
+    agreed: u8,
+    failed: u8,
+    returned: u8,
+    /// Disagreements in a row of the same size.
+    equal: u8,
+    /// True if `before` is in use.
+    has_before: bool,
+    /// Residual of the last disagreement.
+    away: f64,
+    /// First event of the disagreements that are under way, or of the last ones.
+    pub(super) first_bad: u64,
+    /// The relation from before the last suspicion.
+    before: Relation,
+}
+
+impl Track {
+    /// Returns true if the clock is locked and did not disagree lately.
+    #[inline]
+    pub(super) fn is_calm(&self) -> bool {
+        self.standing == Standing::Locked && self.score == 0.0 && !self.rate_is_wrong
+    }
+
+    pub(super) fn is_locked(&self) -> bool {
+        self.standing == Standing::Locked
+    }
+
+    /// Begins to learn from this reading.
+    pub(super) fn anchor(&mut self, scale: &Scale, ticks: u64, at: i64) {
+        self.take(scale, Relation::anchored(scale, ticks, at));
+        (self.standing, self.agreed) = (Standing::Learning, 1);
+    }
+
+    /// Takes over a relation that was known before.
+    pub(super) fn adopt(&mut self, scale: &Scale, relation: Relation) {
+        self.take(scale, relation);
+        self.lock();
+    }
+
+    /// Believes this clock: it is the lead, and defines time.
+    pub(super) fn lock(&mut self) {
+        (self.standing, self.was_locked) = (Standing::Locked, true);
+    }
+
+    fn take(&mut self, scale: &Scale, relation: Relation) {
+        self.relation = relation;
+        self.begin_block(scale);
+    }
+
+    /// Hands the role of the lead over: the rate against the new lead is as uncertain as that
+    /// one's.
+    pub(super) fn cease_to_lead(&mut self, scale: &Scale, bound: f64) {
+        self.relation.bound = bound;
+        self.begin_block(scale);
+    }
+
+    /// Begins a block. It ends when the phase has moved by so much more than the tolerance that the
+    /// rate is known better than now, or when the rate itself may have moved.
+    fn begin_block(&mut self, scale: &Scale) {
+        let of_bound = 4.0 * scale.tolerance / self.relation.bound;
+        let of_drift = (2.0 * scale.tolerance / DRIFT).sqrt();
+        // Without any difference of rates there is nothing to correct.
+        let length = if scale.rates > 0.0 { of_bound.min(of_drift) } else { f64::INFINITY };
+        (self.block_at, self.corrected) = (self.relation.at, 0.0);
+        self.block_until = self.block_at.saturating_add(length as i64);
+    }
+
+    /// Returns the relation on which the source was right, as far as it is known: the one from
+    /// before a suspicion that lasts or ended a short time before `now`.
+    pub(super) fn proven(&self, now: i64) -> Relation {
+        let is_recent = now.wrapping_sub(self.before.at) < REMEMBERED;
+        let counts = self.has_before && (self.standing == Standing::Suspect || is_recent);
+        if counts { self.before } else { self.relation }
+    }
+
+    /// Follows the clock after an agreement at time `at`, which `extra` makes uncertain. An event
+    /// before the anchor moves nothing.
+    #[inline]
+    pub(super) fn follow(&mut self, scale: &Scale, ticks: u64, at: i64, residual: f64, extra: f64) {
+        let elapsed = self.relation.elapsed(at);
+        if elapsed <= 0.0 {
+            return;
+        }
+        let moved = self.relation.moved(elapsed) + extra;
+        let gain = if moved * 32.0 < scale.tolerance {
+            GAIN
+        } else {
+            (moved / (moved + 0.5 * scale.tolerance)).max(GAIN)
+        };
+        self.relation.advance(ticks, at, (gain - 1.0) * residual);
+        self.corrected += gain * residual;
+        if at >= self.block_until {
+            self.correct_rate(scale);
+        }
+    }
+
+    /// Follows the clock that counts time. Its residual is what rounding left.
+    #[inline]
+    pub(super) fn lead(&mut self, ticks: u64, at: i64, residual: f64) {
+        if self.relation.elapsed(at) > 0.0 {
+            self.relation.advance(ticks, at, -residual);
+        }
+    }
+
+    fn follow_sight(&mut self, scale: &Scale, sight: &Sight) {
+        if sight.leads {
+            self.lead(sight.ticks, sight.at, sight.residual);
+        } else {
+            self.follow(scale, sight.ticks, sight.at, sight.residual, sight.extra);
+        }
+    }
+
+    /// Corrects the rate by the phase corrections of a block.
+    #[cold]
+    fn correct_rate(&mut self, scale: &Scale) {
+        let block = self.relation.elapsed(self.block_at).abs();
+        if block > 0.0 && scale.rates > 0.0 {
+            let error = 2.0 * scale.tolerance / block + DRIFT * block;
+            let rate = self.relation.rate + self.corrected / block;
+            self.relation.set_rate(rate, error.min(scale.rates));
+            self.rate_is_wrong |= rate.abs() > 1.25 * scale.rates + error;
+        }
+        self.begin_block(scale);
+    }
+
+    /// Judges a reading of an event that is not wholly calm.
+    pub(super) fn step(&mut self, scale: &Scale, sight: &Sight) -> (Alignment, Change) {
+        let is_lost = sight.limit > scale.quarter && sight.follow && !sight.leads;
+        match self.standing {
+            Standing::Unseen => {
+                if sight.follow {
+                    self.anchor(scale, sight.ticks, sight.at);
+                }
+                (Alignment::Unknown, Change::None)
+            }
+            Standing::Locked if is_lost => {
+                // The clock was not seen for so long that its wrap is a guess.
+                self.anchor(scale, sight.ticks, sight.at);
+                (Alignment::Unknown, Change::None)
+            }
+            Standing::Learning => self.learn(scale, sight),
+            Standing::Locked => self.keep(scale, sight),
+            Standing::Suspect => self.watch(scale, sight),
+        }
+    }
+
+    fn learn(&mut self, scale: &Scale, sight: &Sight) -> (Alignment, Change) {
+        if sight.residual.abs() <= sight.limit {
+            if sight.follow {
+                let is_later = self.relation.elapsed(sight.at) > 0.0;
+                self.follow_sight(scale, sight);
+                self.agreed = self.agreed.saturating_add(u8::from(is_later));
+            }
+            if self.agreed >= LEARNT {
+                self.lock();
+                self.failed = 0;
+            }
+            return (Alignment::Unknown, self.suspect_rate(sight.event));
+        }
+        if !sight.follow {
+            return (Alignment::Unknown, Change::None);
+        }
+        self.failed += 1;
+        self.anchor(scale, sight.ticks, sight.at);
+        if self.failed == 1 {
+            self.first_bad = sight.event;
+            return (Alignment::Disagrees, Change::Doubted);
+        }
+        if self.failed < FAILURES {
+            return (Alignment::Disagrees, Change::None);
+        }
+        (self.standing, self.failed) = (Standing::Suspect, 0);
+        (Alignment::Disagrees, Change::Suspected)
+    }
+
+    fn keep(&mut self, scale: &Scale, sight: &Sight) -> (Alignment, Change) {
+        if sight.residual.abs() <= sight.limit {
+            self.score = (self.score - FORGIVEN).max(0.0);
+            if sight.follow {
+                self.follow_sight(scale, sight);
+            }
+            return (Alignment::Agrees, self.suspect_rate(sight.event));
+        }
+        let is_first = self.score == 0.0;
+        if is_first {
+            (self.first_bad, self.equal) = (sight.event, 0);
+        }
+        self.score += 1.0;
+        let is_equal = self.equal > 0 && (sight.residual - self.away).abs() <= 2.0 * sight.limit;
+        self.equal = if is_equal { self.equal.saturating_add(1) } else { 1 };
+        self.away = sight.residual;
+        if self.score >= SUSPECT {
+            (self.standing, self.returned) = (Standing::Suspect, 0);
+            (self.before, self.has_before) = (self.relation, true);
+            return (Alignment::Disagrees, Change::Suspected);
+        }
+        (Alignment::Disagrees, if is_first { Change::Doubted } else { Change::None })
+    }
+
+    /// Suspects a clock whose rate turned out to be wrong. Then no relation of it was right.
+    fn suspect_rate(&mut self, event: u64) -> Change {
+        if !self.rate_is_wrong {
+            return Change::None;
+        }
+        self.standing = Standing::Suspect;
+        (self.was_locked, self.rate_is_wrong) = (false, false);
+        self.first_bad = event;
+        Change::Suspected
+    }
+
+    fn watch(&mut self, scale: &Scale, sight: &Sight) -> (Alignment, Change) {
+        let room = (STRETCH * self.away.abs()).min(4.0 * scale.tolerance);
+        if sight.residual.abs() > sight.limit + room {
+            self.returned = 0;
+            self.follow_away(scale, sight);
+            return (Alignment::Disagrees, Change::None);
+        }
+        if !self.was_locked {
+            return (Alignment::Unknown, Change::None);
+        }
+        self.returned += 1;
+        if self.returned < BACK {
+            return (Alignment::Agrees, Change::None);
+        }
+        let old = if self.has_before { self.before } else { self.relation };
+        let bound = old.bound + DRIFT * old.elapsed(sight.at).abs();
+        self.anchor(scale, sight.ticks, sight.at);
+        self.relation.set_rate(old.rate, bound.min(scale.rates));
+        self.lock();
+        self.score = 0.0;
+        (Alignment::Agrees, Change::Returned)
+    }
+
+    /// Follows a suspect clock through a constant jump, so that its rate stays known while the
+    /// relation remains the old one.
+    fn follow_away(&mut self, scale: &Scale, sight: &Sight) {
+        let is_equal = (sight.residual - self.away).abs() <= sight.limit;
+        let is_later = self.relation.elapsed(sight.at) > 0.0;
+        if !(self.was_locked && is_equal && is_later && sight.follow) {
+            (self.away, self.equal) = (sight.residual, 1);
+            return;
+        }
+        self.equal = self.equal.saturating_add(1);
+        if self.equal > FOLLOWED {
+            self.follow(scale, sight.ticks, sight.at, sight.residual - self.away, 0.0);
+            self.relation.phase -= self.away;
+        }
+    }
+
+    /// Checks the invariants, for tests, the simulator and fuzz targets.
+    ///
+    /// # Panics
+    /// Panics if an invariant does not hold, which is a defect of evb.
+    pub(super) fn invariants(&self) {
+        self.relation.invariants();
+        self.before.invariants();
+        assert!(self.corrected.is_finite() && self.away.is_finite(), "{self:?}");
+        assert!((0.0..SUSPECT + 1.0).contains(&self.score), "{self:?}");
+        assert!(self.returned <= BACK && self.failed <= FAILURES, "{self:?}");
+    }
+}
