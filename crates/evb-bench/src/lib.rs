@@ -20,6 +20,7 @@ pub mod shaping;
 pub mod stream;
 pub mod request;
 pub mod memory;
+pub mod alignment;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -74,6 +75,9 @@ enum Command {
     /// Memory bandwidth of this host, and the part of it that is lost beside a shaper that wakes up
     /// many times a second (the studies of Yasu et al. at KEK and for ATLAS).
     Memory(memory::MemoryArguments),
+    /// Flags, delays and verdicts of the alignment guard, with simulated boards that miss triggers,
+    /// and its cost per event.
+    Alignment(alignment::AlignmentArguments),
     /// Announce triggers to a supervisor, or by multicast to supervisor and sources alike: a
     /// pseudo-trigger.
     Trigger(trigger::TriggerArguments),
@@ -98,6 +102,7 @@ pub fn main() -> ExitCode {
         Command::Stream(arguments) => stream::main(arguments),
         Command::Request(arguments) => request::main(arguments),
         Command::Memory(arguments) => memory::main(arguments),
+        Command::Alignment(arguments) => alignment::main(arguments),
         Command::Trigger(arguments) => trigger::main(arguments),
         Command::ManPages { folder } => match clap_mangen::generate_to(Cli::command(), folder) {
             Ok(()) => ExitCode::SUCCESS,
