@@ -27,6 +27,7 @@ mod entries;
 mod input;
 mod security;
 mod name;
+mod clock;
 mod source;
 mod builder;
 mod supervisor;

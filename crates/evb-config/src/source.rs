@@ -1,6 +1,7 @@
 //! `[[source]]`: one readout source.
 
 use evb_core::{
+    alignment::DetectorClock,
     id::SourceId,
     units::{Bytes, Rate},
     wire::record::FRAGMENT_HEADER,
@@ -9,6 +10,7 @@ use evb_core::{
 use serde::Deserialize;
 
 use super::{
+    clock::GivenClock,
     endpoint::is_unspecified,
     forms::{As, DataRate, Host, LocalAddress, Positive, Whole},
     input::{self, FragmentSize, Input},
@@ -39,6 +41,8 @@ pub struct SourceEntry {
     pub backlog: Bytes,
     /// Processor core on which the source runs; `None`: any core.
     pub cpu: Option<usize>,
+    /// Clock of the timestamps; `None`: evb does not compare them.
+    pub clock: Option<DetectorClock>,
 }
 
 impl SourceEntry {
@@ -112,6 +116,11 @@ pub(super) struct GivenSource {
     /// Default: any
     #[serde(default, with = "Whole::<0, 4095>")]
     cpu: Option<usize>,
+    /// The [clock](#clock) that the boards read for the timestamps of their fragments, so that
+    /// `evbd verify --align` finds events whose fragments do not belong together.
+    ///
+    /// Default: none
+    clock: Option<GivenClock>,
 }
 
 pub(super) fn read(section: &Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<SourceEntry> {
@@ -143,7 +152,8 @@ pub(super) fn read(section: &Section<'_>, id: u16, group: Option<&MulticastGroup
     }
     let GivenSource { name, bind, host, link_rate, cpu, .. } = given;
     let (id, input) = (SourceId::new(id), input?);
-    section.finish(SourceEntry { id, name, bind, host, link_rate, input, max_fragment, backlog, cpu })
+    let clock = given.clock.and_then(|clock| clock.checked(section));
+    section.finish(SourceEntry { id, name, bind, host, link_rate, input, max_fragment, backlog, cpu, clock })
 }
 
 /// Refuses a host that stands for every host, and one beside an address from which the source sends

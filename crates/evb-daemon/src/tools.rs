@@ -2,6 +2,7 @@
 
 mod bar;
 mod runs;
+mod align;
 pub(crate) mod verify;
 pub(crate) mod dump;
 pub(crate) mod merge;

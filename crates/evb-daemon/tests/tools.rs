@@ -10,8 +10,9 @@ use evb_core::{
     event::Event,
     fragment::Timestamp,
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
+    time::{Instant, Utc},
 };
-use evb_file::{EventFile, EventFileWriter, FileIdentity, WriterOptions, files_at};
+use evb_file::{EventFile, EventFileWriter, FileIdentity, WriterOptions, files_at, format::FormatVersion};
 
 const RUN: RunNumber = RunNumber::new(5);
 const SOURCE: SourceId = SourceId::new(1);
@@ -99,4 +100,104 @@ fn without_files_nothing_is_done() {
         let (code, out, error) = evbd(dir.path(), arguments);
         assert!(code == Some(2) && out.is_empty() && error.contains("error"), "{arguments:?}: {error}");
     }
+}
+
+/// The clocks of three sources, of which source 3 has a name.
+const CLOCKS: &str = r#"
+[supervisor]
+listen = "127.0.0.1:7000"
+trigger = { kind = "poisson", rate = "1 kHz" }
+[[source]]
+id = 1
+input = { kind = "generator", size = "8 B" }
+clock = { rate = "100 MHz", bits = 48 }
+[[source]]
+id = 2
+input = { kind = "generator", size = "8 B" }
+clock = { rate = "50 MHz", bits = 32 }
+[[source]]
+id = 3
+name = "TPC crate 1"
+input = { kind = "generator", size = "8 B" }
+clock = { rate = "100 MHz", bits = 40 }
+[[source]]
+id = 4
+input = { kind = "generator", size = "8 B" }
+[[builder]]
+id = 1
+listen = "127.0.0.1:7101"
+sink = "null"
+[[builder]]
+id = 2
+listen = "127.0.0.1:7102"
+sink = "null"
+"#;
+
+/// Writes the files of two builders with 2000 events of four sources, of which source 3 sends the
+/// timestamp of the event that `of_third` gives. The files have the given format.
+fn record_clocks(dir: &Path, format: FormatVersion, of_third: impl Fn(u64) -> u64) {
+    fs::write(dir.join("evb.toml"), CLOCKS).expect("written");
+    let sources: Vec<SourceId> = (1..=4).map(SourceId::new).collect();
+    let mut nanos = vec![0];
+    (0..2100).for_each(|event: u64| nanos.push(nanos[event as usize] + 200_000 + event * 7919 % 1_300_000));
+    for number in 1..=2 {
+        let (epoch, builder) = (Epoch::new(1), BuilderId::new(number));
+        let identity =
+            FileIdentity { run: RUN, epoch, builder, sources: sources.clone(), ..FileIdentity::default() };
+        let options = WriterOptions { format, ..WriterOptions::default() };
+        let mut writer = EventFileWriter::create(dir.join("in"), identity, options).expect("files");
+        for id in (u64::from(number)..=2000).step_by(2) {
+            let mut event = Event::empty(EventId::new(id), RUN, epoch, builder);
+            let now = nanos[id as usize];
+            // The clocks of the builders' hosts differ.
+            event.triggered = Instant::from_nanos(now + 5_000_000_000 * u64::from(number));
+            if format != FormatVersion::One {
+                event.utc = Utc::from_nanos(1_763_000_000_000_000_000 + now);
+            }
+            let third = nanos[of_third(id) as usize];
+            for (source, ticks) in sources.iter().zip([now / 10, now / 20 + 99, third / 10 + 5, id]) {
+                event.add(*source, Timestamp::new(ticks), "payload".into());
+            }
+            writer.append(&event).expect("written");
+        }
+        writer.close().expect("closed");
+    }
+}
+
+#[test]
+fn a_board_that_missed_a_trigger_is_found_in_the_files_of_both_formats() {
+    for format in [FormatVersion::One, FormatVersion::Two] {
+        let dir = tempfile::tempdir().expect("a directory");
+        record_clocks(dir.path(), format, |event| if event < 1201 { event } else { event + 1 });
+        let (code, out, err) = evbd(dir.path(), &["verify", "in", "--align", "evb.toml"]);
+        assert_eq!(code, Some(1), "{out}{err}");
+        assert!(out.contains("MISALIGNED; 800 of 2000 events have a fragment that disagrees"), "{out}");
+        let says = "since event 1201: source 3 (TPC crate 1) missed 1 trigger: its fragments belong to 1 event later";
+        assert!(out.contains(says), "{out}");
+        assert!(out.contains("without a clock, not compared: source 4"), "{out}");
+        let (_, out, _) = evbd(dir.path(), &["verify", "in", "--align", "evb.toml", "--json"]);
+        let report: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+        let episode = &report["alignment"]["episodes"][0];
+        assert_eq!(
+            (&episode["source"], &episode["since"], &episode["shift"]),
+            (&3.into(), &1201.into(), &1.into())
+        );
+    }
+}
+
+#[test]
+fn boards_that_agree_are_aligned_and_without_clocks_there_is_nothing_to_compare() {
+    let dir = tempfile::tempdir().expect("a directory");
+    record_clocks(dir.path(), FormatVersion::Two, |event| event);
+    let (code, out, err) = evbd(dir.path(), &["verify", "in", "--align", "evb.toml"]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(out.contains("no misaligned event was found; 0 of 2000 events"), "{out}");
+    fs::write(dir.path().join("bare.toml"), CLOCKS.replace("clock =", "# clock =")).expect("written");
+    let (code, _, err) = evbd(dir.path(), &["verify", "in", "--align", "bare.toml"]);
+    assert!(
+        code == Some(2) && err.contains("gives 0 sources a `clock`, and a comparison needs two"),
+        "{err}"
+    );
+    let (code, _, err) = evbd(dir.path(), &["verify", "in", "--align", "none.toml"]);
+    assert!(code == Some(2) && err.contains("cannot read the configuration"), "{err}");
 }

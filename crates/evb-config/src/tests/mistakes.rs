@@ -33,6 +33,13 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
         &["no room for a packet of 1500 B", "leave `receive_buffer` out"],
     ),
     ("[network]\nsend_buffer = \"8 kB\"\nmtu = 9000\n", 2, &["no room for a packet of 9 kB"]),
+    ("[[source]]\nid = 1\nclock = { rate = \"1 MHz\", bits = 9, wrap = 9 }\n", 3, &["not both"]),
+    ("[[source]]\nid = 1\nclock = { rate = \"1 MHz\" }\n", 3, &["after how many ticks", "add bits = 48"]),
+    (
+        "[[source]]\nid = 1\nclock = { rate = \"1 MHz\", bits = 9, accuracy = \"1 %\" }\n",
+        3,
+        &["`1 %` is not a deviation", "\"100 ppm\""],
+    ),
     ("[shaping]\nmode = \"credits\"\n", 2, &["did you mean `credit`?", "\"token-bucket\""]),
     ("[shaping]\nmode = \"token-bucket\"\n", 1, &["needs a rate"]),
     ("[shaping]\nbudget = \"1 kB\"\nchunk = \"1 kB\"\n", 3, &["a grant of 1 kB charges 1082 B"]),

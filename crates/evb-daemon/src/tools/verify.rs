@@ -6,7 +6,11 @@ use evb_config::complain;
 use evb_file::{RunReport, SharedNumber, Unreadable, VerifyOptions, VerifyReport, verify_watched};
 use serde::Serialize;
 
-use super::{bar, nothing_done, print, runs::RunArguments};
+use super::{
+    align::{AlignError, AlignReport, align},
+    bar, nothing_done, print,
+    runs::RunArguments,
+};
 
 /// Arguments of `evbd verify`.
 #[derive(clap::Args, Debug)]
@@ -20,6 +24,10 @@ pub(crate) struct VerifyArguments {
     events: Option<u64>,
     #[command(flatten)]
     runs: RunArguments,
+    /// Compare the timestamps of each event's fragments, by the clocks (`clock`) that this
+    /// configuration gives its sources, and say which source is misaligned since which event.
+    #[arg(long, value_name = "CONFIG")]
+    align: Option<PathBuf>,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
@@ -36,13 +44,28 @@ pub(crate) fn main(arguments: &VerifyArguments) -> ExitCode {
         Ok(report) => report,
         Err(error) => return nothing_done(&error),
     };
+    let aligned = arguments.align.as_deref();
+    let aligned = aligned.map(|config| align(&arguments.paths, &options.selection, config)).transpose();
+    let aligned = match aligned {
+        Ok(aligned) => aligned,
+        Err(AlignError::Config(problems)) => {
+            complain!("{problems}");
+            return super::NOTHING_DONE.into();
+        }
+        Err(error) => return nothing_done(&error),
+    };
     let printed = print(|out| {
         match arguments.json {
             true => {
-                serde_json::to_writer(&mut *out, &Json::of(&report))?;
+                serde_json::to_writer(&mut *out, &Json { alignment: aligned.as_ref(), ..Json::of(&report) })?;
                 writeln!(out)?;
             }
-            false => write!(out, "{report}")?,
+            false => {
+                write!(out, "{report}")?;
+                if let Some(aligned) = &aligned {
+                    write!(out, "{aligned}")?;
+                }
+            }
         }
         Ok(ExitCode::SUCCESS)
     });
@@ -53,7 +76,8 @@ pub(crate) fn main(arguments: &VerifyArguments) -> ExitCode {
         return super::NOTHING_DONE.into();
     }
     // A reader that has closed the pipe still gets the verdict as the exit code.
-    if report.is_clean() { printed } else { ExitCode::FAILURE }
+    let is_aligned = aligned.is_none_or(|aligned| aligned.is_aligned());
+    if report.is_clean() && is_aligned { printed } else { ExitCode::FAILURE }
 }
 
 /// Returns what an operator can do about each kind of finding in the report.
@@ -106,6 +130,8 @@ pub(super) struct Json<'a> {
     runs: Vec<JsonRun<'a>>,
     shared_numbers: &'a [SharedNumber],
     unreadable: &'a [Unreadable],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    alignment: Option<&'a AlignReport>,
 }
 
 #[derive(Serialize)]
@@ -119,6 +145,6 @@ impl<'a> Json<'a> {
     pub(super) fn of(report: &'a VerifyReport) -> Self {
         let VerifyReport { runs, shared_numbers, unreadable } = report;
         let runs = runs.iter().map(|run| JsonRun { clean: run.is_clean(), run }).collect();
-        Self { clean: report.is_clean(), runs, shared_numbers, unreadable }
+        Self { clean: report.is_clean(), runs, shared_numbers, unreadable, alignment: None }
     }
 }

@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serializer, ser};
 
 use crate::{
+    clock::PartsPerMillion,
     control::Viewers,
     entries::IdList,
     forms::{
@@ -69,6 +70,12 @@ impl Shown for DataRate {
 impl Shown for EventRate {
     fn schema() -> Schema {
         quantity::<Self>("A frequency: a number with a unit, `mHz Hz kHz MHz`.", "Hz|kHz|MHz|mHz")
+    }
+}
+
+impl Shown for PartsPerMillion {
+    fn schema() -> Schema {
+        quantity::<Self>("A relative deviation in parts per million.", "ppm")
     }
 }
 

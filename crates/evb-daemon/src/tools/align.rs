@@ -1,0 +1,279 @@
+//! `evbd verify --align`: whether the fragments of an event belong together, by their timestamps.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use evb_config::{Config, SourceEntry};
+use evb_core::{
+    alignment::{Agreement, DetectorClock, Explanation, Finding, StreamGuard},
+    event::Event,
+    id::{BuilderId, EventId, Peer, SourceId},
+    index::ClockIndex,
+    quantities::counted,
+    time::Instant,
+};
+use evb_file::{Merge, MergeError, Selection};
+use serde::Serialize;
+
+/// The reason why timestamps were not compared.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AlignError {
+    /// The configuration cannot be used.
+    #[error("{0}")]
+    Config(String),
+    /// Fewer than two sources have a clock.
+    #[error("{} gives {} a `clock`, and a comparison needs two: add for example clock = {{ rate = \"125 MHz\", bits = 48 }} to each `[[source]]`", file.display(), counted(*clocks, "source"))]
+    TooFewClocks {
+        /// The configuration.
+        file: PathBuf,
+        /// Number of sources with a clock.
+        clocks: usize,
+    },
+    /// The files cannot be read, or are of several runs.
+    #[error(transparent)]
+    Files(#[from] MergeError),
+}
+
+/// Result of the comparison of a run's timestamps.
+#[derive(Debug, Serialize)]
+pub(super) struct AlignReport {
+    run: u32,
+    /// Events that were compared.
+    events: u64,
+    /// Events with a fragment whose timestamp is not that of the event.
+    disagreeing: u64,
+    sources: Vec<SourceReport>,
+    /// Sources of the run that have no clock in the configuration.
+    unchecked: Vec<u16>,
+    episodes: Vec<Episode>,
+    /// Number of further episodes.
+    further: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct SourceReport {
+    source: u16,
+    name: String,
+    agree: u64,
+    disagree: u64,
+    unknown: u64,
+}
+
+/// An episode of disagreements of one source.
+#[derive(Debug, Serialize)]
+struct Episode {
+    source: u16,
+    /// First event that disagrees.
+    since: u64,
+    kind: &'static str,
+    /// With a slip, the fragment of event n belongs to event n + `shift`.
+    shift: Option<i64>,
+    misaligned: bool,
+    /// True if it may as well be the contrary of the other sources.
+    disputed: bool,
+    text: String,
+}
+
+impl AlignReport {
+    /// Returns true if no fragment is known to be in a wrong event.
+    pub(super) fn is_aligned(&self) -> bool {
+        self.further == 0 && self.episodes.iter().all(|episode| !episode.misaligned)
+    }
+}
+
+/// Compares the timestamps of all events of the selected run, with the clocks of the configuration.
+pub(super) fn align(
+    paths: &[PathBuf],
+    selection: &Selection,
+    file: &Path,
+) -> Result<AlignReport, AlignError> {
+    let loaded = evb_config::load(file).map_err(|error| AlignError::Config(error.to_string()))?;
+    let clocks = Clocks::of(&loaded.config);
+    if clocks.all.len() < 2 {
+        return Err(AlignError::TooFewClocks { file: file.to_owned(), clocks: clocks.all.len() });
+    }
+    let mut merge = Merge::open(paths, selection)?;
+    let identity = merge.identity().clone();
+    let (mut watch, mut readings) = (StreamGuard::new(&clocks.all), vec![None; clocks.all.len()]);
+    // The events of format 1 have the time on the clock of their builder only.
+    let mut scales: BTreeMap<Option<BuilderId>, usize> = BTreeMap::new();
+    while let Some(event) = merge.next_event()? {
+        clocks.read(&event, &mut readings);
+        let (by, host) = match event.utc.is_known() {
+            true => (None, Instant::from_nanos(event.utc.as_nanos())),
+            false => (Some(event.builder), event.triggered),
+        };
+        let next = scales.len();
+        watch.observe(*scales.entry(by).or_insert(next), event.id, host, &readings);
+    }
+    let unchecked = identity.sources.iter().filter(|id| !clocks.by_source.contains_key(id));
+    let watched = watch.finish();
+    let mut episodes: Vec<Episode> =
+        watched.findings.iter().map(|found| Episode::of(found, &clocks)).collect();
+    episodes.sort_by_key(|episode| (episode.since, episode.source));
+    Ok(AlignReport {
+        run: identity.run.number(),
+        events: watched.events,
+        disagreeing: watched.disagreeing,
+        sources: clocks
+            .entries
+            .iter()
+            .zip(watched.clocks)
+            .map(|(entry, of)| SourceReport::of(entry, of))
+            .collect(),
+        unchecked: unchecked.map(|id| id.number()).collect(),
+        episodes,
+        further: watched.further,
+    })
+}
+
+/// The clocks of the configuration, and their sources.
+struct Clocks<'a> {
+    all: Vec<DetectorClock>,
+    entries: Vec<&'a SourceEntry>,
+    by_source: BTreeMap<SourceId, ClockIndex>,
+}
+
+impl<'a> Clocks<'a> {
+    fn of(config: &'a Config) -> Self {
+        let with_clock = || config.sources.iter().filter(|entry| entry.clock.is_some());
+        Self {
+            all: with_clock().filter_map(|entry| entry.clock).collect(),
+            entries: with_clock().collect(),
+            by_source: with_clock()
+                .zip(0..)
+                .map(|(entry, index)| (entry.id, ClockIndex::new(index)))
+                .collect(),
+        }
+    }
+
+    fn named(&self, clock: ClockIndex) -> String {
+        let entry = self.entries[clock.get()];
+        Peer::Source(entry.id).named(entry.name.as_deref().unwrap_or_default())
+    }
+
+    fn read(&self, event: &Event, readings: &mut [Option<u64>]) {
+        readings.fill(None);
+        for fragment in event.fragments() {
+            if let Some(clock) = self.by_source.get(&fragment.source) {
+                readings[clock.get()] = Some(fragment.timestamp.ticks());
+            }
+        }
+    }
+}
+
+impl SourceReport {
+    fn of(entry: &SourceEntry, fragments: Agreement) -> Self {
+        let Agreement { agree, disagree, unknown } = fragments;
+        Self {
+            source: entry.id.number(),
+            name: entry.name.clone().unwrap_or_default(),
+            agree,
+            disagree,
+            unknown,
+        }
+    }
+}
+
+impl Episode {
+    fn of(found: &Finding, clocks: &Clocks<'_>) -> Self {
+        let (kind, text) = in_words(found.verdict, clocks);
+        let shift = match found.verdict {
+            Explanation::Slip { shift, .. } => Some(shift),
+            _ => None,
+        };
+        Self {
+            source: clocks.entries[found.clock.get()].id.number(),
+            since: found.since.number(),
+            kind,
+            shift,
+            misaligned: found.verdict.is_misaligned(),
+            disputed: found.is_disputed,
+            text,
+        }
+    }
+}
+
+/// Returns the kind of a verdict, and what it says about a source, as a sentence without subject.
+fn in_words(verdict: Explanation, clocks: &Clocks<'_>) -> (&'static str, String) {
+    match verdict {
+        Explanation::Slip { shift, offset_is_new } => {
+            let count = shift.unsigned_abs();
+            let (how, whose) = match shift > 0 {
+                true => (format!("missed {}", counted(count, "trigger")), "later"),
+                false => (format!("had {} twice", counted(count, "trigger")), "earlier"),
+            };
+            let reset = if offset_is_new { ", and its clock was reset" } else { "" };
+            ("slip", format!("{how}{reset}: its fragments belong to {} {whose}", counted(count, "event")))
+        }
+        Explanation::ClockJump { nanos } => (
+            "clock jump",
+            format!("had its clock reset, or moved by {:.3} ms: its events are right", nanos / 1e6),
+        ),
+        Explanation::OtherBits(bits) => (
+            "other bits",
+            format!("has a clock of {bits} bits, not of as many as configured: its events are right"),
+        ),
+        Explanation::OtherRate { ppm } => (
+            "other rate",
+            format!("has a clock {ppm:+.1} ppm from the configured rate: its events are right"),
+        ),
+        Explanation::ExchangedWith(other) => {
+            let other = clocks.named(other);
+            ("exchanged", format!("sends the fragments of {other}: cables or addresses are exchanged"))
+        }
+        Explanation::Stuck => ("stuck", "sends the same timestamp all the time: nothing is known".to_owned()),
+        Explanation::SwappedPair => {
+            ("swapped", "exchanged the fragments of two neighbouring events".to_owned())
+        }
+        Explanation::SingleStamps => {
+            ("single timestamps", "had wrong single timestamps: the events around them are right".to_owned())
+        }
+        Explanation::Foreign => (
+            "foreign",
+            "sends what fits no event within 16 of its own: data of another run, or a broken clock"
+                .to_owned(),
+        ),
+        Explanation::Unclear => (
+            "unclear",
+            "fits at several shifts, because the triggers are too regular to tell which".to_owned(),
+        ),
+    }
+}
+
+impl fmt::Display for AlignReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { run, events, disagreeing, .. } = self;
+        let verdict = if self.is_aligned() { "no misaligned event was found" } else { "MISALIGNED" };
+        writeln!(
+            f,
+            "alignment of run {run}: {verdict}; {disagreeing} of {} have a fragment that disagrees",
+            counted(*events, "event")
+        )?;
+        for SourceReport { source, name, agree, disagree, unknown } in &self.sources {
+            let named = Peer::Source(SourceId::new(*source)).named(name);
+            writeln!(f, "  {named:<32} {agree} agree, {disagree} disagree, {unknown} not known")?;
+        }
+        if !self.unchecked.is_empty() {
+            let ids: Vec<_> = self.unchecked.iter().map(ToString::to_string).collect();
+            writeln!(f, "  without a clock, not compared: source {}", ids.join(", "))?;
+        }
+        for Episode { source, since, text, disputed, .. } in &self.episodes {
+            let name = self.sources.iter().find(|report| report.source == *source).map(|report| &report.name);
+            let named = Peer::Source(SourceId::new(*source)).named(name.map_or("", |name| name));
+            let or = if *disputed {
+                "; or the other sources did the contrary: a third clock would tell"
+            } else {
+                ""
+            };
+            writeln!(f, "  since event {}: {named} {text}{or}", EventId::new(*since))?;
+        }
+        if self.further > 0 {
+            writeln!(f, "  and {}", counted(self.further, "further episode"))?;
+        }
+        Ok(())
+    }
+}
