@@ -83,7 +83,7 @@ pub enum WriteError {
     /// The operating system refused an operation, for example because the disk is full. The file
     /// was cut back to the last commit and is readable. To retry, the caller appends the events
     /// that the error lists again.
-    #[error("{file}; {} not accepted, so write again when the cause is gone", events(not_accepted))]
+    #[error("{file}; {}", fate(not_accepted))]
     Failed {
         /// The failed operation.
         file: FileError,
@@ -96,12 +96,13 @@ pub enum WriteError {
     },
 }
 
-fn events(not_accepted: &[EventId]) -> String {
-    match not_accepted {
-        [] => "no event was".to_owned(),
+fn fate(not_accepted: &[EventId]) -> String {
+    let events = match not_accepted {
+        [] => return "every event was accepted".to_owned(),
         [one] => format!("event {one} was"),
         [first, .., last] => format!("{} events ({first} to {last}) were", not_accepted.len()),
-    }
+    };
+    format!("{events} not accepted, so write again when the cause is gone")
 }
 
 impl WriteError {

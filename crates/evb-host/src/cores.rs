@@ -28,7 +28,8 @@ pub fn cores() -> Cores {
         |name: &str| text_of(format!("/sys/devices/system/cpu/{name}")).and_then(|text| ranges(&text));
     let allowed = text_of("/proc/self/status").and_then(|status| {
         let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-        line.ok_or_else(|| Unavailable::new("/proc/self/status lists no cores")).and_then(ranges)
+        line.ok_or_else(|| Unavailable::new("/proc/self/status lists no cores; see whether /proc is mounted"))
+            .and_then(ranges)
     });
     Cores { online: system("online"), allowed, isolated: system("isolated"), quota: processor_limit() }
 }
@@ -52,7 +53,7 @@ pub fn governors(cores: &BTreeSet<usize>) -> Fact<BTreeSet<String>> {
     }
     if found.is_empty() {
         Err(Unavailable::new(
-            "the kernel lists no core that this process may use: see if /proc and /sys are mounted",
+            "the kernel lists no core that this process may use; report this as a fault of evb",
         ))
     } else {
         Ok(found)
@@ -72,6 +73,9 @@ fn ranges(text: &str) -> Fact<BTreeSet<usize>> {
     let ranges: Option<Vec<_>> = parts.map(range).collect();
     match ranges {
         Some(ranges) => Ok(ranges.into_iter().flatten().collect()),
-        None => Err(Unavailable::new(format!("the kernel gave `{}` as its list of cores", text.trim()))),
+        None => Err(Unavailable::new(format!(
+            "the kernel gave `{}` as its list of cores; report this as a fault of evb",
+            text.trim()
+        ))),
     }
 }

@@ -47,7 +47,7 @@ pub fn has(module: &str, option: &str) -> Fact<bool> {
     let lists_are_read = lists.iter().all(Result::is_ok);
     is_configured(configuration().as_deref(), option, lists_are_read).ok_or_else(|| {
         Unavailable::new(format!(
-            "the lists of this kernel's modules cannot be read, so it is unknown if it has {module}"
+            "the lists of this kernel's modules cannot be read, so it is unknown if it has {module}; `modprobe -n {module}` tells"
         ))
     })
 }

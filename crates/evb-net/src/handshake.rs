@@ -88,7 +88,7 @@ pub enum HandshakeError {
     Unauthenticated(Refusal),
     /// The operating system provides no random numbers, or the encryption failed.
     #[error(
-        "cannot agree on keys with the peer: {0}; install the same release of evb on both hosts, with copies of one key_file"
+        "this host cannot make keys for the connection: {0}; see whether its kernel gives random numbers (getrandom)"
     )]
     Cipher(#[from] CipherError),
     /// The peer is on another host, and this build cannot protect the connection.

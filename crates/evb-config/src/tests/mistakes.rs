@@ -33,11 +33,19 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
         &["no room for a packet of 1500 B", "leave `receive_buffer` out"],
     ),
     ("[network]\nsend_buffer = \"8 kB\"\nmtu = 9000\n", 2, &["no room for a packet of 9 kB"]),
-    ("[[source]]\nid = 1\nclock = { rate = \"1 MHz\", bits = 9, wrap = 9 }\n", 3, &["not both"]),
-    ("[[source]]\nid = 1\nclock = { rate = \"1 MHz\" }\n", 3, &["after how many ticks", "add bits = 48"]),
     (
-        "[[source]]\nid = 1\nclock = { rate = \"1 MHz\", bits = 9, accuracy = \"1 %\" }\n",
-        3,
+        "[[source]]\nid = 1\ninput = { kind = \"generator\", size = \"1 kB\" }\nclock = { rate = \"1 MHz\", bits = 9, wrap = 9 }\n",
+        4,
+        &["not both"],
+    ),
+    (
+        "[[source]]\nid = 1\ninput = { kind = \"generator\", size = \"1 kB\" }\nclock = { rate = \"1 MHz\" }\n",
+        4,
+        &["after how many ticks", "add bits = 48"],
+    ),
+    (
+        "[[source]]\nid = 1\ninput = { kind = \"generator\", size = \"1 kB\" }\nclock = { rate = \"1 MHz\", bits = 9, accuracy = \"1 %\" }\n",
+        4,
         &["`1 %` is not a deviation", "\"100 ppm\""],
     ),
     ("[shaping]\nmode = \"credits\"\n", 2, &["did you mean `credit`?", "\"token-bucket\""]),

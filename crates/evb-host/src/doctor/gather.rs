@@ -76,7 +76,11 @@ fn turn_facts() -> Fact<TurnFacts> {
     let turns = echo::loopback_turns(TURNS)?;
     let stages: Vec<_> = turns.iter().filter_map(|turn| turn.stages).collect();
     let of = |part: fn(&TurnStages) -> Duration| {
-        let missing = || Unavailable::new("the kernel does not report when it receives (SO_TIMESTAMPNS)");
+        let missing = || {
+            Unavailable::new(
+                "the kernel does not report when it receives (SO_TIMESTAMPNS); the other checks do not need it",
+            )
+        };
         Lateness::of(stages.iter().map(part).collect()).ok_or_else(missing)
     };
     let by_stage = || -> Fact<StageFacts> {
@@ -125,7 +129,11 @@ fn copy_facts() -> Fact<CopyFacts> {
     let usable = thread::available_parallelism().map_or(1, NonZero::get);
     let threads = usable.min(MOST_COPYING);
     let rate = bandwidth::copy_rate(threads, COPIED, COPYING);
-    let rate = rate.map_err(|error| Unavailable::new(format!("memory cannot be copied: {error}")))?;
+    let rate = rate.map_err(|error| {
+        Unavailable::new(format!(
+            "memory cannot be copied: {error}; repeat this when the host has more free memory"
+        ))
+    })?;
     Ok(CopyFacts { rate, threads })
 }
 

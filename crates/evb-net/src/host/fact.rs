@@ -41,9 +41,10 @@ pub fn text_of(path: impl AsRef<Path>) -> Fact<String> {
     let path = path.as_ref();
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(text.trim().to_owned()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Err(Unavailable::new(format!("this kernel has no {}", path.display())))
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Unavailable::new(format!(
+            "this kernel has no {}; the other checks do not need it",
+            path.display()
+        ))),
         Err(error) => Err(Unavailable::from_io(path.display(), &error)),
     }
 }
@@ -64,6 +65,8 @@ pub fn setting_number<T: FromStr>(name: &str, index: usize) -> Fact<T> {
     let text = setting(name)?;
     let word = text.split_whitespace().nth(index).and_then(|word| word.parse().ok());
     word.ok_or_else(|| {
-        Unavailable::new(format!("{name} is `{text}`, which does not have the expected numbers"))
+        Unavailable::new(format!(
+            "{name} is `{text}`, which does not have the expected numbers; report this as a fault of evb"
+        ))
     })
 }

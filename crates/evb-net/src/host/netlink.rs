@@ -15,7 +15,11 @@ const MOST_ANSWERS: usize = 100_000;
 /// Asks the kernel for one object, such as a route.
 pub(super) fn get(what: &str, question: RouteNetlinkMessage) -> Fact<RouteNetlinkMessage> {
     let answers = ask(what, question, NLM_F_REQUEST)?;
-    answers.into_iter().next().ok_or_else(|| Unavailable::new(format!("{what}: the kernel did not answer")))
+    answers.into_iter().next().ok_or_else(|| {
+        Unavailable::new(format!(
+            "{what}: the kernel did not answer; run this again, and if it fails again, report a fault of evb"
+        ))
+    })
 }
 
 /// Asks the kernel for a whole table, such as all network devices.
@@ -44,7 +48,9 @@ fn ask(what: &str, question: RouteNetlinkMessage, flags: u16) -> Fact<Vec<RouteN
             return Ok(answers);
         }
     }
-    Err(Unavailable::new(format!("{what}: the kernel gave more than {MOST_ANSWERS} answers")))
+    Err(Unavailable::new(format!(
+        "{what}: the kernel gave more than {MOST_ANSWERS} answers, which evb does not read"
+    )))
 }
 
 /// Appends the answers in one datagram to `answers`. Returns true if the kernel marked the end of
@@ -53,7 +59,9 @@ fn take(what: &str, datagram: &[u8], answers: &mut Vec<RouteNetlinkMessage>) -> 
     let mut rest = datagram;
     while !rest.is_empty() {
         let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(rest).map_err(|error| {
-            Unavailable::new(format!("{what}: the kernel's answer cannot be read: {error}"))
+            Unavailable::new(format!(
+                "{what}: the kernel's answer cannot be read: {error}; report this as a fault of evb"
+            ))
         })?;
         match message.payload {
             NetlinkPayload::InnerMessage(answer) => answers.push(answer),
@@ -62,7 +70,9 @@ fn take(what: &str, datagram: &[u8], answers: &mut Vec<RouteNetlinkMessage>) -> 
                 return Err(Unavailable::from_io(what, &error.to_io()));
             }
             NetlinkPayload::Overrun(_) => {
-                return Err(Unavailable::new(format!("{what}: the kernel's answer was cut off")));
+                return Err(Unavailable::new(format!(
+                    "{what}: the kernel's answer was cut off; run this again, and if it fails again, report a fault of evb"
+                )));
             }
             _ => {}
         }

@@ -34,7 +34,9 @@ pub(super) fn paths(peers: &[Peer], links: &[Link]) -> Vec<PathFacts> {
         let echoes = if silent < MOST_SILENT {
             echoes(peer.address)
         } else {
-            Err(Unavailable::new(format!("not asked: {silent} peers before it were silent")))
+            Err(Unavailable::new(format!(
+                "not asked, because {silent} peers before it were silent; look at those first, or ask this one alone with --peer"
+            )))
         };
         let path = path(peer, links, echoes);
         silent += usize::from(!path.answers());

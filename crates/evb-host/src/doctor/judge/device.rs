@@ -18,7 +18,9 @@ use crate::ethtool::{Feature, Offloads};
 /// Returns the fact, or the reason why the loopback device does not have it.
 fn of_hardware<'f, T>(device: &DeviceFacts, fact: &'f Fact<T>) -> Fact<&'f T> {
     match fact {
-        Err(_) if device.link.loopback => Err(Unavailable::new("the loopback is no hardware")),
+        Err(_) if device.link.loopback => {
+            Err(Unavailable::new("the loopback is no hardware: nothing needs to be done"))
+        }
         fact => known(fact),
     }
 }
@@ -84,8 +86,9 @@ pub(super) fn speed(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judge
 }
 
 pub(super) fn mtu(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judgement> {
-    let mtu =
-        device.link.mtu.ok_or_else(|| Unavailable::new("the kernel does not report this device's MTU"))?;
+    let mtu = device.link.mtu.ok_or_else(|| {
+        Unavailable::new("the kernel does not report this device's MTU; `ip link show` may show it")
+    })?;
     let judgement = Judgement::new(mtu.to_string(), json!(mtu));
     let too_large = demand.filter(|demand| !device.link.loopback && u64::from(mtu) < demand.mtu.count());
     let Some(demand) = too_large else { return Ok(judgement.good()) };

@@ -61,8 +61,9 @@ fn kind_of(qdiscs: &[Qdisc]) -> Option<Kind> {
 
 pub(super) fn qdisc(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judgement> {
     let qdiscs = known(&device.qdiscs)?;
-    let kind =
-        kind_of(qdiscs).ok_or_else(|| Unavailable::new("the kernel names no qdisc for this device"))?;
+    let kind = kind_of(qdiscs).ok_or_else(|| {
+        Unavailable::new("the kernel names no qdisc for this device; see what `tc qdisc show` says of it")
+    })?;
     let judgement = Judgement::new(in_words(qdiscs), qdiscs.iter().map(data).collect());
     let remove = Some(format!("tc qdisc del dev {} root", device.link.name));
     Ok(match kind {
@@ -149,10 +150,11 @@ fn data(qdisc: &Qdisc) -> Value {
 const USUAL_QUEUE: u32 = 1000;
 
 pub(super) fn queue_length(device: &DeviceFacts, _: Option<&Demand>) -> Fact<Judgement> {
-    let length = device
-        .link
-        .queue_length
-        .ok_or_else(|| Unavailable::new("the kernel does not report this device's queue length"))?;
+    let length = device.link.queue_length.ok_or_else(|| {
+        Unavailable::new(
+            "the kernel does not report this device's queue length; `ip link show` may show it (qlen)",
+        )
+    })?;
     let judgement = Judgement::new(length.to_string(), json!(length));
     let Ok(qdiscs) = &device.qdiscs else { return Ok(judgement) };
     let is_used = qdiscs.iter().any(|qdisc| qdisc.kind == "pfifo_fast" || qdisc.kind == "pfifo");

@@ -142,7 +142,10 @@ fn the_loopback_is_no_hardware() {
     device.link.loopback = true;
     device.rings = Err(Unavailable::new("not supported by this device's driver"));
     device.qdiscs = Ok(vec![super::made_up::qdisc("noqueue", evb_net::host::qdisc::QdiscOptions::NotRead)]);
-    assert_eq!(finding(&facts, "rings").value, "not available: the loopback is no hardware");
+    assert_eq!(
+        finding(&facts, "rings").value,
+        "not available: the loopback is no hardware: nothing needs to be done"
+    );
     assert_eq!(verdict(&facts, "qdisc"), good());
     facts.devices[0].link.loopback = false;
     assert_eq!(verdict(&facts, "qdisc"), better("tc qdisc replace dev eth0 root fq"));
