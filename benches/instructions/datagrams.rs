@@ -10,7 +10,7 @@ use bytes::BytesMut;
 use evb_core::{
     builder::BuilderCore,
     index::LaneIndex,
-    lane::Taken,
+    lane::{Envelope, Taken},
     source::SourceCore,
     units::Bytes,
     wire::datagram::{DATAGRAM_HEADER, DatagramKind},
@@ -58,15 +58,15 @@ impl Sending {
         let runtime = runtime();
         let (channel, _) = channels(&runtime, is_protected);
         let (stream, session) = channel.into_parts();
-        let tags = session.map(|session| DatagramTags::new(session.keys()));
+        let tags = DatagramTags::of(session);
         let _guard = runtime.enter();
         let builder = open("127.0.0.1:0".parse().unwrap(), None, &UdpOptions::default()).unwrap();
         let peer = Some(builder.local_addr().unwrap());
         let socket = open("127.0.0.1:0".parse().unwrap(), peer, &UdpOptions::default()).unwrap();
         let path = Path { mtu: 1500, datagram: SIZE, round_trip: Duration::from_micros(100) };
-        let end = SourceDatagrams::new(stream, socket, path).tagged(tags);
+        let end = SourceDatagrams::new(stream, socket, path, tags);
         drop(_guard);
-        let segment = end.datagram() - DATAGRAM_HEADER;
+        let segment = end.lane.datagram() - DATAGRAM_HEADER;
         Self { core: source_core(length, true), end, segment, _builder: builder, runtime }
     }
 
@@ -76,7 +76,7 @@ impl Sending {
         while let Some(Taken { range, request }) =
             self.core.take(LaneIndex::new(0), (TRAIN * self.segment) as u64)
         {
-            self.end.send(range, request, clock::now());
+            self.end.lane.send(range, request, clock::now());
             assert!(self.end.poll_flush(&mut cx, &mut self.core, LaneIndex::new(0)).is_ready());
         }
     }
@@ -105,7 +105,7 @@ impl Receiving {
         let runtime = runtime();
         let (near, channel) = channels(&runtime, is_protected);
         let (_, session) = near.into_parts();
-        let mut tags = session.map(|session| DatagramTags::new(session.keys()));
+        let mut tags = DatagramTags::of(session);
         let segment = DATAGRAM - if is_protected { TAG_LENGTH } else { 0 };
         let _guard = runtime.enter();
         let options = UdpOptions { receive_buffer: Some(Bytes::mib(1)), ..UdpOptions::default() };
@@ -120,9 +120,7 @@ impl Receiving {
         let sealed = |(index, segment): (usize, &[u8])| {
             let header = header(DatagramKind::Data, index as u32 + 2, (index * length_of_each) as u64);
             let mut datagram = BytesMut::from(&[&header.seal([segment])[..], segment].concat()[..]);
-            if let Some(tags) = &mut tags {
-                tags.append(&mut datagram);
-            }
+            Envelope::close(&mut datagram, &mut tags);
             datagram.to_vec()
         };
         let datagrams: Vec<Vec<u8>> = lane.chunks(segment).enumerate().map(sealed).collect();

@@ -1,20 +1,20 @@
 //! Fuzz target for a lane over UDP: a source and a builder with a byte budget, and a network that
 //! loses, repeats and reorders datagrams and into which third parties send forged datagrams.
 
-use evb_core::index::LaneIndex;
-use std::{collections::VecDeque, io::IoSlice, time::Duration};
+use std::{collections::VecDeque, time::Duration};
 
 use arbitrary::Arbitrary;
 use bytes::BytesMut;
 use evb_core::{
-    builder::{self, BuilderCore, BuilderCoreConfig},
+    builder::{self, BuilderCore, BuilderCoreConfig, DatagramEnds, Noted},
     event::Event,
     fragment::{Checksum, Fragment, Timestamp},
     grant::GrantPolicy as _,
     id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
-    lane::{DatagramFault, Taken},
+    index::LaneIndex,
+    lane::{Taken, Unbelieved},
     set::SourceSet,
-    source::{self, SourceCore, SourceCoreConfig},
+    source::{self, DatagramEnd, SourceCore, SourceCoreConfig},
     time::{Instant, earlier},
     units::Bytes,
     wire::{
@@ -67,6 +67,8 @@ struct World {
     now: Instant,
     builder: BuilderCore<Policy>,
     source: SourceCore,
+    ends: DatagramEnds<()>,
+    end: DatagramEnd,
     connection: u32,
     held: LaneState,
     to_builder: VecDeque<Vec<u8>>,
@@ -148,9 +150,22 @@ impl World {
         }
         assert!(builder.handle_assignments(&assignments, now).is_ok());
         let (to_builder, to_source, sink) = (VecDeque::new(), VecDeque::new(), Vec::new());
-        let (held, built, honest) = (LaneState::default(), 0, true);
-        let mut world =
-            Self { now, builder, source, connection: 0, held, to_builder, to_source, sink, built, honest };
+        let (ends, end) = (DatagramEnds::new(vec![SourceId::new(1)]), DatagramEnd::new(DATAGRAM, None));
+        let (held, connection, built, honest) = (LaneState::default(), 0, 0, true);
+        let mut world = Self {
+            now,
+            builder,
+            source,
+            ends,
+            end,
+            connection,
+            held,
+            to_builder,
+            to_source,
+            sink,
+            built,
+            honest,
+        };
         world.connect();
         world.pump();
         world
@@ -177,6 +192,8 @@ impl World {
         let accepted = self.source.handle_lane_connected(LaneIndex::new(0), held.received, held.announced);
         assert!(accepted.is_ok() || !self.honest, "{accepted:?}");
         self.source.associate(LaneIndex::new(0), association, None, DATAGRAM);
+        self.ends.open(LaneIndex::new(0), None);
+        self.end = DatagramEnd::new(DATAGRAM, None);
     }
 
     fn step(&mut self, step: &Step) {
@@ -232,15 +249,23 @@ impl World {
     }
 
     fn deliver(&mut self, to_builder: bool, datagram: &[u8]) {
-        let Ok((header, body)) = DatagramHeader::open(datagram) else { return };
-        let outcome = if to_builder {
-            self.builder.handle_datagram(LaneIndex::new(0), &header, body, self.now)
+        let mut outcome = Ok(None);
+        if to_builder {
+            self.ends.receive(&mut self.builder, (), [datagram], self.now, |noted| match noted {
+                Noted::Ignored(fault) => outcome = Ok(Some(fault)),
+                Noted::Ended(_, fault) => outcome = Err(fault),
+            });
         } else {
-            self.source.handle_datagram(LaneIndex::new(0), &header, body, self.now)
-        };
+            outcome = self.end.receive(&mut self.source, LaneIndex::new(0), datagram, self.now);
+        }
+        self.ends.take_replies().for_each(drop);
         match outcome {
-            Ok(()) => {}
-            Err(DatagramFault::Stale) => assert_ne!(header.association, self.association()),
+            Ok(None) => {}
+            Ok(Some(fault)) => {
+                assert_eq!(fault, Unbelieved::Stale);
+                let (header, _) = DatagramHeader::open(datagram).expect("it is whole");
+                assert_ne!(header.association, self.association());
+            }
             Err(fault) => {
                 assert!(!self.honest, "a fault without forged datagrams: {fault}");
                 self.connect();
@@ -261,9 +286,10 @@ impl World {
                 builder::Output::Event(event) => self.look_at(event),
                 builder::Output::Lane(lane) => {
                     let mut datagram = BytesMut::new();
-                    self.builder.write_datagram(lane, self.now, &mut datagram);
-                    assert!(datagram.len() <= DATAGRAM);
-                    send(&mut self.to_source, datagram.to_vec());
+                    if self.ends.write(&mut self.builder, lane, self.now, &mut datagram).is_some() {
+                        assert!(datagram.len() <= DATAGRAM);
+                        send(&mut self.to_source, datagram.to_vec());
+                    }
                 }
                 builder::Output::Supervisor(control) => {
                     if let Some(accounted) = Accounted::of(&control) {
@@ -276,34 +302,22 @@ impl World {
         loop {
             while let Some(output) = self.source.poll(self.now) {
                 if let source::Output::Announce(lane) = output {
-                    let mut datagram = BytesMut::new();
-                    self.source.write_datagram(lane, self.now, &mut datagram);
-                    assert!(datagram.len() <= DATAGRAM);
-                    send(&mut self.to_builder, datagram.to_vec());
+                    self.end.announce(&mut self.source, lane, self.now);
                 }
             }
-            let Some(taken) = self.source.take(LaneIndex::new(0), 4 * SEGMENT) else { break };
-            self.train(&taken);
-        }
-    }
-
-    fn train(&mut self, Taken { range, request }: &Taken) {
-        let sealing = self.source.sealing(LaneIndex::new(0), *request).expect("it is connected");
-        let mut count = 0;
-        for (index, start) in (0u32..).zip((range.start..range.end).step_by(SEGMENT as usize)) {
-            let end = range.end.min(start + SEGMENT);
-            let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(200);
-            let covered = self.source.gather(LaneIndex::new(0), start..end, &mut slices);
+            for datagram in self.end.send_all(&mut self.source, LaneIndex::new(0)) {
+                assert!(datagram.len() <= DATAGRAM);
+                send(&mut self.to_builder, datagram);
+            }
+            let Some(Taken { range, request }) = self.source.take(LaneIndex::new(0), 4 * SEGMENT) else {
+                break;
+            };
+            let covered = self.source.pieces(LaneIndex::new(0), range.clone(), usize::MAX, |_| ());
             // Only a forged request can ask for bytes that the builder has already committed, which
             // the source no longer holds.
-            assert!(covered == end - start || !self.honest, "{covered} bytes of {start}..{end}");
-            let header = sealing.header(index, start).seal(slices.iter().map(|slice| &**slice));
-            let mut datagram = header.to_vec();
-            slices.iter().for_each(|slice| datagram.extend_from_slice(slice));
-            send(&mut self.to_builder, datagram);
-            count = index + 1;
+            assert!(covered == range.end - range.start || !self.honest, "{covered} bytes of {range:?}");
+            self.end.send(range, request, self.now);
         }
-        self.source.handle_sent(LaneIndex::new(0), count);
     }
 
     fn look_at(&mut self, event: Event) {

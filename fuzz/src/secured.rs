@@ -3,13 +3,16 @@
 //! data that the sender has sealed, and only in its original order.
 
 use bytes::BytesMut;
-use evb_core::wire::{
-    datagram::{DATAGRAM_HEADER, DatagramHeader},
-    preamble::{ConnectionKind, Spoken, protected_preamble},
+use evb_core::{
+    lane::{TagDatagrams as _, Unbelieved},
+    wire::{
+        datagram::{DATAGRAM_HEADER, DatagramHeader},
+        preamble::{ConnectionKind, Spoken, protected_preamble},
+    },
 };
 use evb_net::{
     handshake::{accept_secured, connect_secured},
-    security::{DatagramTags, Keys, Opener, PresharedKey, Sealer, Security, Session, TagFault},
+    security::{DatagramTags, Keys, Opener, PresharedKey, Sealer, Security, Session},
 };
 use zeroize::Zeroizing;
 
@@ -92,7 +95,7 @@ fn datagrams(data: &[u8]) {
     for (_, piece) in pieces(data) {
         let Some((datagram, tag)) = piece.split_last_chunk::<16>() else { continue };
         let Ok((header, _)) = DatagramHeader::decode(datagram) else { continue };
-        assert_eq!(tags.check(&header, datagram, tag), Err(TagFault::Forged));
+        assert_eq!(tags.check(&header, datagram, tag), Err(Unbelieved::Forged));
         assert!(datagram.len() >= DATAGRAM_HEADER);
     }
 }

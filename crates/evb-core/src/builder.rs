@@ -25,6 +25,7 @@ mod interim;
 mod lanes;
 mod receiving;
 mod stream_reader;
+mod datagram_ends;
 mod assigning;
 
 #[cfg(test)]
@@ -34,6 +35,7 @@ use core::time::Duration;
 
 pub use assembly::LARGE_FRAGMENT;
 pub use counters::DatagramCounters;
+pub use datagram_ends::{DatagramEnds, Noted};
 pub use roster::RosterError;
 pub use segments::Segments;
 pub use stream_reader::{ReadTarget, StreamReader};

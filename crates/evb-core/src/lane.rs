@@ -19,6 +19,7 @@ mod recovery;
 mod incoming_datagrams;
 mod outgoing_datagrams;
 mod stage_times;
+mod tags;
 
 #[cfg(test)]
 mod tests;
@@ -30,14 +31,15 @@ use crate::{
 
 pub(crate) use announcing::{Announcing, FEW as ANNOUNCED_AT_ONCE};
 pub(crate) use incoming_datagrams::{IncomingDatagrams, LaneTimes};
-pub(crate) use outgoing_datagrams::{ANSWER_WITHIN, OutgoingDatagrams};
+pub(crate) use outgoing::MAX_RESENDS;
+pub(crate) use outgoing_datagrams::{ANSWER_WITHIN, OutgoingDatagrams, Sealing};
 pub(crate) use reassembly::Reassembly;
 pub(crate) use stage_times::StageTimes;
 
 pub use incoming::{Arrival, IncomingFragment, IncomingLane};
-pub use outgoing::{MAX_RESENDS, OutgoingLane, Taken};
-pub use outgoing_datagrams::Sealing;
+pub use outgoing::{OutgoingLane, Taken};
 pub use recovery::RecoveryCounters;
+pub use tags::{Envelope, TagDatagrams, Tags, Unbelieved};
 
 pub use crate::wire::datagram::Request;
 pub use round_trip::RoundTrip;

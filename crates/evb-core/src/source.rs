@@ -21,6 +21,7 @@ mod lanes;
 mod holdings;
 mod stream_reader;
 mod stream_writer;
+mod datagram_end;
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 pub use before_start::{BeforeStart, FRONT_END_READ, MAX_FRONT_ENDS, assembly_memory, front_end_memory};
+pub use datagram_end::{DatagramEnd, MAX_DATAGRAMS, MAX_TRAIN, Train};
 pub use push_error::{MAX_AHEAD, PushError};
 pub use stream_reader::StreamReader;
 pub use stream_writer::{ParcelContent, StreamWriter};

@@ -18,16 +18,17 @@ mod choose;
 
 pub use crate::sys_txtime::DepartureClock;
 pub use choose::{Choice, NotProved, choose};
-pub use evb_core::{offload::Offload, transport::Transport};
+pub use evb_core::{
+    offload::Offload,
+    source::{MAX_DATAGRAMS, MAX_TRAIN},
+    transport::Transport,
+};
 pub use executor::{Etf, Executor, SocketRate, Software, TokenBucketFilter, Txtime};
 pub use gaps::Gaps;
 pub use polling::{POLL_TIME, PollingRefused, prove_polling};
 pub use proof::{Proof, Trial, prove};
 pub use receiver::{GapReceiver, Receipt};
 pub(crate) use sender::is_icmp;
-pub use sender::{
-    DatagramSender, Departed, GsoState, MAX_AHEAD, MAX_DATAGRAMS, MAX_SLICES, MAX_TRAIN, SendError,
-    SenderCounts,
-};
+pub use sender::{DatagramSender, Departed, GsoState, MAX_AHEAD, MAX_SLICES, SendError, SenderCounts};
 pub use spin::{SPIN_CORES, SPIN_MARGIN, TooFewCores, cores, spin_allowed};
 pub use tso::TsoTrain;

@@ -21,7 +21,7 @@ mod session;
 mod replay;
 mod datagrams;
 
-pub use datagrams::{DatagramTags, TagFault};
+pub use datagrams::DatagramTags;
 pub use evb_core::wire::tag::{PARCEL_OVERHEAD, TAG_LENGTH};
 pub use lane_keys::Keys;
 pub use nonce::Nonce;

@@ -7,13 +7,10 @@ use evb_core::{
     id::{BuilderId, Incarnation},
     index::LaneIndex,
     lane::{Request, Taken},
-    source::SourceCore,
+    source::{DatagramEnd, SourceCore},
     time::{Instant, earlier},
     units::Bytes,
-    wire::{
-        control::{Control, MalformedMessage, Message, Report, RoleReport, TrainReport},
-        datagram::DATAGRAM_HEADER,
-    },
+    wire::control::{Control, MalformedMessage, Message, Report, RoleReport, TrainReport},
 };
 
 use crate::{
@@ -130,12 +127,10 @@ impl PacedSource {
         self.lanes[lane].announced += (into.len() - before) as u64;
     }
 
-    /// Appends one datagram of records of a lane, as [`SourceCore::write_datagram`] does, and
-    /// charges it to the lane's pace.
-    pub fn write_datagram(&mut self, lane: LaneIndex, now: Instant, into: &mut BytesMut) {
-        let before = into.len();
-        self.core.write_datagram(lane, now, into);
-        self.lanes[lane].announced += ((into.len() - before) as u64).saturating_sub(DATAGRAM_HEADER as u64);
+    /// Queues one datagram of records of a lane, as [`DatagramEnd::announce`] does, and charges it
+    /// to the lane's pace.
+    pub fn announce_in_datagram(&mut self, lane: LaneIndex, now: Instant, end: &mut DatagramEnd) {
+        self.lanes[lane].announced += end.announce(&mut self.core, lane, now) as u64;
     }
 
     /// Charges the link with bytes that leave now in one write to another TCP connection, such as
@@ -203,7 +198,7 @@ impl PacedSource {
 
     /// Returns the source without the pacing, to hand in its inputs and to get the content of lane
     /// bytes to send. Do not take departures and announcements from it: call
-    /// [`Self::poll_departure`], [`Self::announce`] and [`Self::write_datagram`] instead.
+    /// [`Self::poll_departure`], [`Self::announce`] and [`Self::announce_in_datagram`] instead.
     pub fn core_mut(&mut self) -> &mut SourceCore {
         &mut self.core
     }

@@ -131,11 +131,11 @@ impl SimReport {
 
 impl fmt::Display for DatagramSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let DatagramFates { sent, duplicated, delayed, damaged, refused, void, .. } = self.counts;
+        let DatagramFates { sent, duplicated, delayed, damaged, refused, .. } = self.counts;
         let RecoveryCounters { resends, timeouts, late_after_loss, duplicates, .. } = self.recovery;
         write!(
             f,
-            "{sent} ({duplicated} twice, {delayed} late, {damaged} damaged, {refused} refused, {void} void); {resends} ranges again \
+            "{sent} ({duplicated} twice, {delayed} late, {damaged} damaged, {refused} refused); {resends} ranges again \
              ({timeouts} timeouts, {late_after_loss} too early, {duplicates} duplicates), {} announcements again; recovery p50 {:?}, \
              p99 {:?}, max {:?}",
             self.repeated, self.recovery_p50, self.recovery_p99, self.recovery_max,

@@ -261,8 +261,8 @@ fn associate(
     };
     let (estimate, datagram) = (Some(scenario.round_trip()), scenario.network.mtu as usize - IPV4_UDP);
     let reassembly = scenario.reassembly(BuilderIndex::new(builder));
-    host.core().associate(LaneIndex::new(lane), association, estimate, reassembly, Instant::ZERO);
-    source.core().core_mut().associate(LaneIndex::new(builder), association, estimate, datagram);
+    host.associate(LaneIndex::new(lane), association, estimate, reassembly);
+    source.associate(LaneIndex::new(builder), association, estimate, datagram);
 }
 
 fn register(core: &mut SupervisorCore, peer: Peer, scenario: &Scenario) -> Result<RunParameters, SimError> {

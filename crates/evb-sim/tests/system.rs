@@ -43,8 +43,8 @@ fn equal_seeds_give_equal_traces() {
 #[test]
 fn reads_in_pieces_of_any_length_change_nothing() {
     for seed in 0..20 {
-        let [whole, torn] = [false, true].map(|tears_reads| {
-            let scenario = Scenario { tears_reads, ..Scenario::of_seed(seed, Some(Transport::Tcp)) };
+        let [whole, torn] = [false, true].map(|is_torn| {
+            let scenario = Scenario { is_torn, ..Scenario::of_seed(seed, Some(Transport::Tcp)) };
             run(&scenario, false)
         });
         assert_eq!((whole.hash, whole.counts), (torn.hash, torn.counts), "seed {seed}");

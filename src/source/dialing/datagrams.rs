@@ -26,7 +26,7 @@ pub(super) async fn begin(
 ) -> Result<Connected, ConnectError> {
     let unreachable = |reason| ConnectError::Unreachable { address: dial.address.clone(), reason };
     let (stream, session) = channel.into_parts();
-    let mut tags = session.map(|session| DatagramTags::new(session.keys()));
+    let mut tags = DatagramTags::of(session);
     let association = dial.association(&welcome).map_err(|fault| {
         let error = HandshakeError::Malformed(fault.to_string());
         ConnectError::Handshake { address: peer, error }
@@ -49,8 +49,8 @@ pub(super) async fn begin(
     // much as sending a train.
     let by_device = link::longest_train(peer.ip(), local.ip());
     let train = dialing.options.train.into_iter().chain(by_device).min();
-    let end = SourceDatagrams::new(stream, socket, path).tagged(tags).in_trains_of(train);
-    let (round_trip, datagram) = (Some(path.round_trip), end.datagram());
+    let end = SourceDatagrams::new(stream, socket, path, tags).in_trains_of(train);
+    let (round_trip, datagram) = (Some(path.round_trip), end.lane.datagram());
     let path = LanePath { association, round_trip, datagram };
     Ok((Box::new(end), welcome, Some(path)))
 }

@@ -1,18 +1,12 @@
 //! The source's end of a lane over datagrams.
 
-use std::{
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::task::{Context, Poll};
 
 use evb_core::{index::LaneIndex, time::Instant, wire::control::TrainReport};
 use evb_net::lane::{LaneEnd, Progress, ReadBuffers, datagrams::SourceDatagrams};
 use evb_shaper::{Departure, role::SourceRole};
 
 use super::End;
-
-/// Time after which announcing on a lane whose socket was full is tried again.
-const LATER: Duration = Duration::from_millis(1);
 
 impl End for SourceDatagrams {
     fn poll_input(
@@ -36,19 +30,13 @@ impl End for SourceDatagrams {
     }
 
     fn announce(&mut self, role: &mut SourceRole, lane: LaneIndex, now: Instant) -> bool {
-        // The queued records contain these announcements, or the next datagram will.
-        if !self.records.is_empty() {
-            role.records().put_off(lane, now + LATER);
-        } else {
-            role.records().set_answering(lane, self.is_answering());
-            role.write_datagram(lane, now, &mut self.records);
-        }
+        role.announce_in_datagram(lane, now, &mut self.lane);
         // Only one datagram of announcements is queued at a time.
         true
     }
 
     fn send(&mut self, departure: Departure) {
-        self.send(departure.range, departure.request, departure.at);
+        self.lane.send(departure.range, departure.request, departure.at);
     }
 
     fn next_timeout(&self) -> Option<Instant> {

@@ -125,7 +125,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.lanes.iter().nth(lane.get())?.datagrams().map(IncomingDatagrams::association)
     }
 
-    /// Handles one datagram of that lane. PROBE datagrams are answered by the driver.
+    /// Handles one datagram of that lane. PROBE datagrams are answered by
+    /// [`DatagramEnds`](super::DatagramEnds).
     ///
     /// # Errors
     /// The errors are those of [`Self::handle_datagrams`].

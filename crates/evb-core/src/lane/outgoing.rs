@@ -56,7 +56,7 @@ pub struct Taken {
 
 /// Most ranges that may wait to be sent again (docs/reference/protocol.md UDP-16). If the source
 /// drops requested ranges beyond that limit, the builder requests them again.
-pub const MAX_RESENDS: usize = 4 * MAX_RESEND_RANGES;
+pub(crate) const MAX_RESENDS: usize = 4 * MAX_RESEND_RANGES;
 
 #[derive(Debug)]
 struct HeldFragment {

@@ -73,13 +73,13 @@ const REMEMBERED: usize = 64;
 
 /// The header fields that the segments of one train share.
 #[derive(Clone, Copy, Debug)]
-pub struct Sealing {
+pub(crate) struct Sealing {
     header: DatagramHeader,
 }
 
 impl Sealing {
     /// Returns the header of the `index`th segment of the train, with lane bytes from `offset` on.
-    pub fn header(&self, index: u32, offset: u64) -> DatagramHeader {
+    pub(crate) fn header(&self, index: u32, offset: u64) -> DatagramHeader {
         DatagramHeader { sequence: self.header.sequence.wrapping_add(index), offset, ..self.header }
     }
 }

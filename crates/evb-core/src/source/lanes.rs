@@ -199,19 +199,19 @@ impl SourceCore {
 
     /// Returns the header fields that the datagrams of a train share, or `None` if the lane's
     /// association has ended. Call [`Self::handle_sent`] when the datagrams are sent.
-    pub fn sealing(&mut self, lane: LaneIndex, request: Request) -> Option<Sealing> {
+    pub(super) fn sealing(&mut self, lane: LaneIndex, request: Request) -> Option<Sealing> {
         self.lanes[lane].sealing(request)
     }
 
     /// Notes that `count` datagrams were sent with the header fields of [`Self::sealing`].
-    pub fn handle_sent(&mut self, lane: LaneIndex, count: u32) {
+    pub(super) fn handle_sent(&mut self, lane: LaneIndex, count: u32) {
         if let Some(datagrams) = self.lanes[lane].datagrams_mut() {
             datagrams.advance(count);
         }
     }
 
     /// Delays the lane's records until `until`, because the host cannot send them now.
-    pub fn put_off(&mut self, lane: LaneIndex, until: Instant) {
+    pub(super) fn put_off(&mut self, lane: LaneIndex, until: Instant) {
         if let Some(datagrams) = self.lanes[lane].datagrams_mut() {
             datagrams.put_off(until);
         }
@@ -219,7 +219,7 @@ impl SourceCore {
 
     /// Sets whether bytes that answer the builder's requests have been taken from the lane and not
     /// been sent yet.
-    pub fn set_answering(&mut self, lane: LaneIndex, is_answering: bool) {
+    pub(super) fn set_answering(&mut self, lane: LaneIndex, is_answering: bool) {
         if let Some(datagrams) = self.lanes[lane].datagrams_mut() {
             datagrams.set_answering(is_answering);
         }

@@ -2,7 +2,7 @@
 //! in which one segment is lost.
 
 use core::ops::Range;
-use std::{io::IoSlice, time::Duration};
+use std::time::Duration;
 
 use bytes::BytesMut;
 use evb_core::{
@@ -14,7 +14,7 @@ use evb_core::{
     index::LaneIndex,
     lane::{DatagramFault, Request, Taken},
     set::SourceSet,
-    source::{self, SourceCore, SourceCoreConfig},
+    source::{self, DatagramEnd, SourceCore, SourceCoreConfig},
     time::Instant,
     units::Bytes,
     wire::{
@@ -153,13 +153,9 @@ fn announce(source: &mut SourceCore, now: Instant) -> Vec<u8> {
 /// Returns a datagram with the next bytes that the source may send, at most `limit` bytes.
 fn segment(source: &mut SourceCore, limit: u64) -> Vec<u8> {
     let Taken { range, request } = source.take(LaneIndex::new(0), limit).unwrap();
-    let sealing = source.sealing(LaneIndex::new(0), request).unwrap();
-    let mut slices = Vec::<IoSlice<'_>>::with_capacity(16);
-    source.gather(LaneIndex::new(0), range.clone(), &mut slices);
-    let mut datagram = sealing.header(0, range.start).seal(slices.iter().map(|slice| &**slice)).to_vec();
-    slices.iter().for_each(|slice| datagram.extend_from_slice(slice));
-    source.handle_sent(LaneIndex::new(0), 1);
-    datagram
+    let mut end = DatagramEnd::new(1472, None);
+    end.send(range, request, Instant::ZERO);
+    end.send_all(source, LaneIndex::new(0)).remove(0)
 }
 
 fn deliver(builder: &mut BuilderCore<GrantAll>, datagram: &[u8], now: Instant) -> Option<Event> {

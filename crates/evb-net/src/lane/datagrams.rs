@@ -1,7 +1,6 @@
 //! A lane's two ends over datagrams. The TCP connection of the handshake stays open but carries
 //! nothing more; the association ends when this connection ends (docs/reference/protocol.md UDP-1).
 
-mod train;
 mod path;
 mod source_end;
 mod builder_end;
@@ -24,60 +23,13 @@ pub use builder_end::BuilderDatagrams;
 pub use path::{Path, probe, probe_tagged};
 pub use source_end::SourceDatagrams;
 
-use evb_core::wire::datagram::{DatagramError, DatagramHeader};
-
 use super::LaneEnd;
-use crate::security::{DatagramTags, TAG_LENGTH, TagFault};
 
 /// Returns a random number for a new connection, known only to the two ends of the connection;
 /// never 0.
 pub fn draw_connection() -> u32 {
     // The standard library seeds `RandomState` with random numbers of the operating system.
     (RandomState::new().build_hasher().finish() as u32).max(1)
-}
-
-/// Reason why a received datagram is rejected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-enum Unbelieved {
-    #[error(transparent)]
-    Datagram(#[from] DatagramError),
-    #[error(
-        "it is forged, because it lacks the tag of a peer with our key: look at the program that sends it"
-    )]
-    Forged,
-    #[error("it is of another connection, or of one that does not exist")]
-    Stale,
-    #[error(
-        "it arrived before, because the network repeated it, or an attacker did; if this is frequent, look at switches on the way"
-    )]
-    Replayed,
-}
-
-impl From<TagFault> for Unbelieved {
-    fn from(fault: TagFault) -> Self {
-        match fault {
-            TagFault::Forged => Self::Forged,
-            TagFault::Replayed => Self::Replayed,
-        }
-    }
-}
-
-/// Splits a datagram into header and body. If datagrams carry tags, accepts only a datagram that
-/// has the right tag and has not arrived before.
-fn open<'a>(
-    datagram: &'a [u8],
-    tags: Option<&mut DatagramTags>,
-) -> Result<(DatagramHeader, &'a [u8]), Unbelieved> {
-    let Some(tags) = tags else { return Ok(DatagramHeader::open(datagram)?) };
-    let (datagram, tag) = split(datagram)?;
-    let opened = DatagramHeader::decode(datagram)?;
-    tags.check(&opened.0, datagram, tag)?;
-    Ok(opened)
-}
-
-/// Splits the bytes of a message into a datagram and its tag.
-fn split(datagram: &[u8]) -> Result<(&[u8], &[u8; TAG_LENGTH]), DatagramError> {
-    datagram.split_last_chunk().ok_or(DatagramError::Foreign { length: datagram.len() })
 }
 
 /// Checks the TCP connection of a lane over datagrams, on which the peer must stay silent; the end

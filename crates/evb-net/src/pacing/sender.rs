@@ -16,6 +16,7 @@ use std::{
 };
 
 use evb_core::{
+    source::{MAX_DATAGRAMS, MAX_TRAIN},
     time::Instant,
     units::{Bytes, Rate},
 };
@@ -36,14 +37,6 @@ use crate::{
 /// Maximum number of trains that wait in the kernel for their departure: beyond 100 packets of one
 /// flow (`flow_limit`), `fq` silently drops packets in the sending host.
 pub const MAX_AHEAD: usize = 64;
-
-/// Maximum number of datagrams into which one train is cut (`UDP_MAX_SEGMENTS`; newer kernels allow
-/// twice as many).
-pub const MAX_DATAGRAMS: usize = 64;
-
-/// Maximum number of bytes in one train: the maximum size of an IP packet, less its headers and
-/// some room for options, because the kernel builds a train as one IP packet.
-pub const MAX_TRAIN: usize = 65_487;
 
 /// Maximum number of slices in one train (`UIO_MAXIOV`).
 pub const MAX_SLICES: usize = 1024;

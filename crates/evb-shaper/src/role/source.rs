@@ -17,7 +17,7 @@ use evb_core::{
         Attendance, AttendanceOutput, Dial, Heard, MembershipEvent, Registered, ReportFacts, RoleFault,
         RunIdentity, RunOutcome, Start, Target,
     },
-    source::{BeforeStart, Output, PushError, SourceCore},
+    source::{BeforeStart, DatagramEnd, Output, PushError, SourceCore},
     time::{Instant, earlier, stood_still},
     units::Bytes,
     wire::{
@@ -75,7 +75,7 @@ pub enum SourceOutput {
     /// Complete this report with [`SourceRole::complete`], and send it to the supervisor.
     Report(Control),
     /// This lane has announcements to send: call [`SourceRole::announce`], or over datagrams
-    /// [`SourceRole::write_datagram`].
+    /// [`SourceRole::announce_in_datagram`].
     Announce(LaneIndex),
     /// The run begins, and fragments of the time before are discarded: read all that has arrived
     /// from readout and push it, then call [`SourceRole::handle_read_out`].
@@ -308,9 +308,9 @@ impl SourceRole {
         self.paced.announce(lane, now, into);
     }
 
-    /// Appends one datagram with pending records of a lane to `into`.
-    pub fn write_datagram(&mut self, lane: LaneIndex, now: Instant, into: &mut BytesMut) {
-        self.paced.write_datagram(lane, now, into);
+    /// Queues one datagram with pending records of a lane at the lane's `end`.
+    pub fn announce_in_datagram(&mut self, lane: LaneIndex, now: Instant, end: &mut DatagramEnd) {
+        self.paced.announce_in_datagram(lane, now, end);
     }
 
     /// Adds the facts that only the driver knows to a report, before the report is sent.

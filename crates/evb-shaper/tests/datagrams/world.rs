@@ -1,7 +1,7 @@
 //! Sources and one builder over a network of datagrams, in simulated time.
 
 use core::time::Duration;
-use std::{collections::BTreeSet, io::IoSlice};
+use std::collections::BTreeSet;
 
 use bytes::{Bytes as Payload, BytesMut};
 use evb_core::{
@@ -14,7 +14,7 @@ use evb_core::{
     lane::{DatagramFault, Taken},
     rng::Rng,
     set::SourceSet,
-    source::{self, SourceCore, SourceCoreConfig},
+    source::{self, DatagramEnd, SourceCore, SourceCoreConfig},
     time::{Instant, earlier},
     units::Bytes,
     wire::{
@@ -60,6 +60,7 @@ pub(crate) struct World {
     pub(crate) network: Network,
     builder: BuilderCore<Policy>,
     sources: Vec<SourceCore>,
+    ends: Vec<DatagramEnd>,
     connected: Vec<bool>,
     next_event: u64,
     open: BTreeSet<u64>,
@@ -161,6 +162,7 @@ impl World {
             network: Network::new(plan.conditions.clone(), Rng::new(plan.seed ^ 0xae7)),
             builder,
             sources: ids.iter().map(|id| SourceCore::new(source(id), now)).collect(),
+            ends: ids.iter().map(|_| DatagramEnd::new(DATAGRAM, None)).collect(),
             connected: vec![false; plan.sources],
             next_event: 1,
             open: BTreeSet::new(),
@@ -248,6 +250,7 @@ impl World {
                 .handle_lane_connected(LaneIndex::new(0), held.received, held.announced)
                 .unwrap();
             self.sources[lane].associate(LaneIndex::new(0), association, None, DATAGRAM);
+            self.ends[lane] = DatagramEnd::new(DATAGRAM, None);
             self.connected[lane] = true;
         }
     }
@@ -343,31 +346,24 @@ impl World {
     }
 
     fn pump_source(&mut self, lane: LaneIndex) {
-        let source = &mut self.sources[lane];
+        let (source, end) = (&mut self.sources[lane], &mut self.ends[lane]);
         loop {
             while let Some(output) = source.poll(self.now) {
-                if matches!(output, source::Output::Announce(_)) {
-                    let mut datagram = BytesMut::new();
-                    source.write_datagram(LaneIndex::new(0), self.now, &mut datagram);
-                    assert!(datagram.len() <= DATAGRAM);
-                    self.network.send(Way::ToBuilder(lane.get()), &datagram, self.now);
+                if let source::Output::Announce(_) = output {
+                    end.announce(source, LaneIndex::new(0), self.now);
                 }
+            }
+            for datagram in end.send_all(source, LaneIndex::new(0)) {
+                assert!(datagram.len() <= DATAGRAM);
+                self.network.send(Way::ToBuilder(lane.get()), &datagram, self.now);
             }
             let limit = SEGMENT * (1 + self.rng.below(20));
             let Some(Taken { range, request }) = source.take(LaneIndex::new(0), limit) else { break };
-            let count = (range.end - range.start).div_ceil(SEGMENT) as u32;
-            let sealing = source.sealing(LaneIndex::new(0), request).unwrap();
-            let starts = (range.start..range.end).step_by(SEGMENT as usize);
-            for (index, start) in (0u32..).zip(starts) {
-                let end = range.end.min(start + SEGMENT);
-                let mut slices = Vec::<IoSlice<'_>>::with_capacity(2 * 1500);
-                assert_eq!(source.gather(LaneIndex::new(0), start..end, &mut slices), end - start);
-                let header = sealing.header(index, start).seal(slices.iter().map(|slice| &**slice));
-                let mut datagram = header.to_vec();
-                slices.iter().for_each(|slice| datagram.extend_from_slice(slice));
-                self.network.send(Way::ToBuilder(lane.get()), &datagram, self.now);
-            }
-            source.handle_sent(LaneIndex::new(0), count);
+            assert_eq!(
+                source.pieces(LaneIndex::new(0), range.clone(), usize::MAX, |_| ()),
+                range.end - range.start
+            );
+            end.send(range, request, self.now);
         }
     }
 

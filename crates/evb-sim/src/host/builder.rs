@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use bytes::Buf as _;
 use evb_core::{
-    builder::{Output, StreamReader},
+    builder::{DatagramEnds, Output, StreamReader},
     event::Event,
     grant::GrantPolicy as _,
     id::SourceId,
@@ -21,7 +21,7 @@ use evb_shaper::ShapedBuilder;
 use crate::{
     host::{LaneEnd, Spinning, lanes},
     ledger::Ledger,
-    network::{EndIndex, HostIndex, Network},
+    network::{EndIndex, HostIndex, Network, SocketIndex},
     stream::{read_control, write_control},
 };
 
@@ -33,6 +33,7 @@ pub(crate) struct BuilderHost {
     control: EndIndex,
     /// The builder's lanes, one for each source.
     lanes: Vec<Reading>,
+    datagrams: DatagramEnds<SocketIndex>,
     /// Events that the sink is writing, and the times at which it finishes them.
     sink: VecDeque<(Instant, Event)>,
     sink_time: core::time::Duration,
@@ -59,9 +60,10 @@ impl BuilderHost {
         budget: Bytes,
     ) -> Self {
         let lanes = lanes.iter().map(|end| Reading { end: *end, reader: StreamReader::default() }).collect();
-        let outstanding_peak = Bytes::ZERO;
+        let (outstanding_peak, datagrams) = (Bytes::ZERO, DatagramEnds::new(core.config().sources.clone()));
         Self {
             core,
+            datagrams,
             host,
             index,
             control,
@@ -90,7 +92,7 @@ impl BuilderHost {
         for lane in lanes(&readable) {
             let outcome = match self.lanes[lane].end {
                 LaneEnd::Stream(end) => self.read_lane(lane, end, network, now),
-                LaneEnd::Datagrams(socket) => self.read_datagrams(lane, socket, network, now),
+                LaneEnd::Datagrams(socket) => self.read_datagrams(socket, network, now),
             };
             outcome.map_err(|problem| format!("lane {lane}: {problem}"))?;
         }
@@ -179,7 +181,7 @@ impl BuilderHost {
                         self.core.write_records(lane, network.outgoing(end));
                         network.flush(end);
                     }
-                    LaneEnd::Datagrams(socket) => self.send_records(lane, socket, network, now),
+                    LaneEnd::Datagrams(_) => self.send_records(lane, network, now),
                 },
                 Output::Supervisor(message) => {
                     write_control(&message, network.outgoing(self.control));

@@ -8,7 +8,7 @@ use bytes::BufMut as _;
 use evb_core::{
     id::EventId,
     index::LaneIndex,
-    source::Output,
+    source::{DatagramEnd, Output},
     time::{Instant, earlier},
     units::Bytes,
     wire::control::{Message, Ready},
@@ -37,6 +37,8 @@ pub(crate) struct SourceHost {
     ready: bool,
     /// Readers and writers of the lanes over streams.
     streams: Vec<SourceStream>,
+    /// Ends of the lanes over datagrams.
+    datagrams: Vec<DatagramEnd>,
     spinning: Spinning,
 }
 
@@ -55,6 +57,7 @@ impl SourceHost {
             index,
             control,
             streams: lanes.iter().map(|_| SourceStream::default()).collect(),
+            datagrams: Vec::new(),
             lanes,
             workload,
             readout: BTreeSet::new(),

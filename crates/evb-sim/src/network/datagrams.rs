@@ -67,9 +67,6 @@ pub struct DatagramFates {
     pub damaged: u64,
     /// Datagrams refused by the receiving host because of a wrong checksum.
     pub refused: u64,
-    /// Datagrams of requested retransmissions that were not sent, because their bytes had been
-    /// committed in the meantime.
-    pub void: u64,
 }
 
 /// Returns the L2 bytes of a datagram's frame, which it takes in a port's queue.

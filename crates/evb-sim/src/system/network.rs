@@ -20,7 +20,7 @@ use super::{
 };
 
 pub(crate) use connection::{ConnectionKind, EndId};
-pub(crate) use datagrams::Address;
+pub(crate) use datagrams::{Address, FULL_AGAIN};
 
 use connection::Connection;
 
@@ -98,7 +98,7 @@ pub(crate) struct Network {
     queue: BinaryHeap<Reverse<(Instant, u64, Happening)>>,
     order: u64,
     rng: Rng,
-    /// Draws the lengths of reads, if they are torn.
+    /// Draws the lengths of reads and the times at which a socket is full, if there are such times.
     tears: Option<Rng>,
     pub(crate) weather: Conditions,
     /// Buffer of a switch port, in bytes; datagrams that do not fit are dropped.
@@ -141,8 +141,9 @@ impl Network {
         }
     }
 
-    /// Makes each read from a lane's stream return a random number of the bytes that have arrived.
-    pub(crate) fn tear_reads(&mut self, seed: u64) {
+    /// Makes each read from a lane's stream return a random number of the bytes that have arrived,
+    /// and sockets full at random times.
+    pub(crate) fn tear(&mut self, seed: u64) {
         self.tears = Some(Rng::new(seed ^ 0x746F_726E_7265_6164));
     }
 

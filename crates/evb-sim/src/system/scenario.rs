@@ -10,6 +10,7 @@ use evb_core::{
     transport::Transport,
     trigger::TriggerKind,
     units::{Bytes, Rate},
+    wire::datagram::IPV4_UDP,
 };
 use evb_shaper::{
     Shaping,
@@ -36,6 +37,9 @@ pub(crate) const STUCK: Duration = Duration::from_secs(1);
 
 /// The largest size of an IP packet, in bytes.
 pub(crate) const MTU: u32 = 1500;
+
+/// Length of the longest datagram.
+pub(crate) const DATAGRAM: usize = MTU as usize - IPV4_UDP;
 
 /// Buffer bytes that a port needs in addition to the budget, for announcements and other records,
 /// which the budget does not cover.
@@ -113,9 +117,9 @@ pub struct Scenario {
     /// True if both ends of a lane over datagrams know a round-trip time, as measured on the lane's
     /// TCP connection.
     pub knows_round_trip: bool,
-    /// True if each read from a lane's stream returns only some of the bytes that have arrived. No
-    /// run may depend on it.
-    pub tears_reads: bool,
+    /// True if each read from a lane's stream returns only some of the bytes that have arrived,
+    /// which must change nothing, and if datagrams of a source find their socket full at times.
+    pub is_torn: bool,
     /// Given if one process leads run after run under run control, which begins each run at the
     /// operator's request or, if true, the first one by itself.
     pub run_control: Option<bool>,

@@ -114,8 +114,8 @@ impl<'a> World<'a> {
         });
         let hosts: Vec<Host> = hosts.collect();
         let mut network = Network::new(hosts.len(), scenario.weather, scenario.port(), scenario.seed, trace);
-        if scenario.tears_reads {
-            network.tear_reads(scenario.seed);
+        if scenario.is_torn {
+            network.tear(scenario.seed);
         }
         Self {
             scenario,

@@ -10,17 +10,18 @@ use std::{
 };
 
 use evb_core::{
+    lane::{Envelope, Tags},
     time::Instant,
     wire::datagram::{
         Association, DATAGRAM_HEADER, DatagramHeader, DatagramKind, IPV4_UDP, IPV6_UDP, MIN_MTU,
     },
 };
 
-use super::{super::PathError, open, train::envelope};
+use super::super::PathError;
 use crate::{
     clock,
     pacing::{MAX_TRAIN, SendError},
-    security::{DatagramTags, TAG_LENGTH},
+    security::TAG_LENGTH,
     udp::{DatagramSocket, Progress},
 };
 
@@ -71,7 +72,7 @@ pub async fn probe_tagged(
     association: Association,
     mtu: u32,
     estimate: Duration,
-    tags: &mut Option<DatagramTags>,
+    tags: &mut Tags,
 ) -> Result<Path, PathError> {
     let fault = |reason| PathError::Io { peer, reason };
     let headers = if peer.is_ipv4() { IPV4_UDP } else { IPV6_UDP };
@@ -106,13 +107,13 @@ fn send(
     association: Association,
     sequence: u32,
     length: usize,
-    tags: &mut Option<DatagramTags>,
+    tags: &mut Tags,
 ) -> Result<(), SendError> {
     let header =
         DatagramHeader { kind: DatagramKind::Probe, request: 0, association, sequence, heard: 0, offset: 0 };
     let tag_length = if tags.is_some() { TAG_LENGTH } else { 0 };
     let padding = vec![0; length - DATAGRAM_HEADER - tag_length];
-    let (header, tag) = envelope(&header, [&padding[..]], tags.as_mut());
+    let Envelope { header, tag } = Envelope::of(&header, &[&padding], tags);
     let segment = u16::try_from(length).unwrap_or(u16::MAX);
     let mut slices = vec![IoSlice::new(&header), IoSlice::new(&padding)];
     slices.extend(tag.as_ref().map(|tag| IoSlice::new(tag)));
@@ -128,13 +129,13 @@ async fn await_reply(
     socket: &mut DatagramSocket,
     association: Association,
     length: usize,
-    tags: &mut Option<DatagramTags>,
+    tags: &mut Tags,
 ) -> io::Result<Instant> {
     poll_fn(|cx| {
         let mut answered = false;
         loop {
             let progress = socket.poll_recv(cx, 64, |_, run| {
-                let headers = run.datagrams().filter_map(|datagram| open(datagram, tags.as_mut()).ok());
+                let headers = run.datagrams().filter_map(|datagram| Envelope::open(datagram, tags).ok());
                 answered |= headers.into_iter().any(|(header, _)| {
                     header.kind == DatagramKind::ProbeReply
                         && header.association == association

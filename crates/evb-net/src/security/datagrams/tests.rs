@@ -4,7 +4,7 @@ use evb_core::{
 };
 use zeroize::Zeroizing;
 
-use super::{DatagramTags, TagFault};
+use super::{DatagramTags, TagDatagrams as _, Unbelieved};
 use crate::security::Keys;
 
 fn pair() -> [DatagramTags; 2] {
@@ -27,7 +27,7 @@ fn header(kind: DatagramKind, sequence: u32) -> DatagramHeader {
 /// Returns the bytes and the tag of a datagram that `from` sends.
 fn sent(from: &mut DatagramTags, header: &DatagramHeader) -> (Vec<u8>, [u8; 16]) {
     let bytes = header.seal([&b"body"[..]]);
-    let tag = from.tag(&bytes, [&b"body"[..]]);
+    let tag = from.tag(&bytes, &[&b"body"[..]]);
     ([&bytes[..], b"body"].concat(), tag)
 }
 
@@ -40,7 +40,7 @@ fn numbers_go_on_beyond_32_bits() {
         let header = header(DatagramKind::Data, sequence);
         let (bytes, tag) = sent(&mut from, &header);
         assert_eq!(to.check(&header, &bytes, &tag), Ok(()), "{sequence:#x}");
-        assert_eq!(to.check(&header, &bytes, &tag), Err(TagFault::Replayed));
+        assert_eq!(to.check(&header, &bytes, &tag), Err(Unbelieved::Replayed));
         let (header, bytes, tag) = first.get_or_insert((header, bytes, tag)).clone();
         // After 2³² datagrams, the same 32 bits stand for another full number, so that a recorded
         // datagram no longer has the right tag.
@@ -56,11 +56,11 @@ fn each_direction_and_class_has_numbers_of_its_own() {
     for kind in [DatagramKind::Data, DatagramKind::Records] {
         let header = header(kind, if kind == DatagramKind::Data { 1 } else { 2 });
         let (bytes, tag) = sent(&mut from, &header);
-        assert_eq!(from.check(&header, &bytes, &tag), Err(TagFault::Forged), "reflected");
+        assert_eq!(from.check(&header, &bytes, &tag), Err(Unbelieved::Forged), "reflected");
         assert_eq!(to.check(&header, &bytes, &tag), Ok(()));
     }
     for (sequence, outcome) in
-        [(1, Ok(())), (3, Ok(())), (2, Err(TagFault::Replayed)), (3, Err(TagFault::Replayed))]
+        [(1, Ok(())), (3, Ok(())), (2, Err(Unbelieved::Replayed)), (3, Err(Unbelieved::Replayed))]
     {
         let header = header(DatagramKind::Probe, sequence);
         let (bytes, tag) = sent(&mut from, &header);
@@ -72,7 +72,7 @@ fn each_direction_and_class_has_numbers_of_its_own() {
 fn a_forged_number_does_not_move_the_window() {
     let [mut from, mut to] = pair();
     let far = header(DatagramKind::Data, 1 << 30);
-    assert_eq!(to.check(&far, &far.seal([]), &[0; 16]), Err(TagFault::Forged));
+    assert_eq!(to.check(&far, &far.seal([]), &[0; 16]), Err(Unbelieved::Forged));
     let header = header(DatagramKind::Data, 1);
     let (bytes, tag) = sent(&mut from, &header);
     assert_eq!(to.check(&header, &bytes, &tag), Ok(()));

@@ -1,12 +1,33 @@
 //! The builder's end of lanes over datagrams.
 
+use core::time::Duration;
+
 use bytes::BytesMut;
-use evb_core::{index::LaneIndex, lane::RecoveryCounters, time::Instant, wire::datagram::DatagramHeader};
+use evb_core::{
+    builder::Noted,
+    index::LaneIndex,
+    lane::{RecoveryCounters, Unbelieved},
+    time::Instant,
+    units::Bytes,
+    wire::datagram::Association,
+};
 
 use super::BuilderHost;
 use crate::network::{Network, SocketIndex};
 
 impl BuilderHost {
+    /// Begins the association of a lane.
+    pub(crate) fn associate(
+        &mut self,
+        lane: LaneIndex,
+        association: Association,
+        estimate: Option<Duration>,
+        reassembly: Bytes,
+    ) {
+        self.core.associate(lane, association, estimate, reassembly, Instant::ZERO);
+        self.datagrams.open(lane, None);
+    }
+
     /// Returns the sum of the recovery counters of all lanes.
     pub(crate) fn recovery(&mut self) -> RecoveryCounters {
         let mut sum = RecoveryCounters::default();
@@ -18,31 +39,26 @@ impl BuilderHost {
 
     pub(super) fn read_datagrams(
         &mut self,
-        lane: LaneIndex,
         socket: SocketIndex,
         network: &mut Network,
         now: Instant,
     ) -> Result<(), String> {
         while let Some(datagram) = network.receive(socket) {
-            let Ok((header, body)) = DatagramHeader::open(&datagram) else {
-                network.datagram_counters().refused += 1;
-                continue;
-            };
-            let outcome = self.core.handle_datagram(lane, &header, body, now);
-            outcome.map_err(|fault| fault.to_string())?;
+            let mut outcome = Ok(());
+            self.datagrams.receive(&mut self.core, socket, [&datagram[..]], now, |noted| match noted {
+                Noted::Ignored(Unbelieved::Datagram(_)) => network.datagram_counters().refused += 1,
+                Noted::Ignored(other) => outcome = Err(format!("a datagram is ignored: {other}")),
+                Noted::Ended(_, fault) => outcome = Err(fault.to_string()),
+            });
+            outcome?;
         }
         Ok(())
     }
 
-    pub(super) fn send_records(
-        &mut self,
-        lane: LaneIndex,
-        socket: SocketIndex,
-        network: &mut Network,
-        now: Instant,
-    ) {
+    pub(super) fn send_records(&mut self, lane: LaneIndex, network: &mut Network, now: Instant) {
         let mut datagram = BytesMut::new();
-        self.core.write_datagram(lane, now, &mut datagram);
-        network.send(socket, datagram.freeze());
+        if let Some(socket) = self.datagrams.write(&mut self.core, lane, now, &mut datagram) {
+            network.send(socket, datagram.freeze());
+        }
     }
 }

@@ -1,12 +1,9 @@
 //! The source's end of lanes over datagrams.
 
-use std::io::IoSlice;
+use core::time::Duration;
 
-use bytes::BytesMut;
 use evb_core::{
-    index::LaneIndex,
-    time::Instant,
-    wire::datagram::{DATAGRAM_HEADER, DatagramHeader},
+    index::LaneIndex, lane::Unbelieved, source::DatagramEnd, time::Instant, wire::datagram::Association,
 };
 use evb_shaper::Departure;
 
@@ -14,6 +11,18 @@ use super::SourceHost;
 use crate::network::{Network, SocketIndex};
 
 impl SourceHost {
+    /// Begins the association of a lane, with datagrams of at most `datagram` bytes.
+    pub(crate) fn associate(
+        &mut self,
+        lane: LaneIndex,
+        association: Association,
+        estimate: Option<Duration>,
+        datagram: usize,
+    ) {
+        self.core.core_mut().associate(lane, association, estimate, datagram);
+        self.datagrams.resize_with(self.lanes.len(), || DatagramEnd::new(datagram, None));
+    }
+
     pub(super) fn read_datagrams(
         &mut self,
         lane: LaneIndex,
@@ -22,12 +31,12 @@ impl SourceHost {
         now: Instant,
     ) -> Result<(), String> {
         while let Some(datagram) = network.receive(socket) {
-            let Ok((header, body)) = DatagramHeader::open(&datagram) else {
-                network.datagram_counters().refused += 1;
-                continue;
-            };
-            let outcome = self.core.core_mut().handle_datagram(lane, &header, body, now);
-            outcome.map_err(|fault| format!("lane {lane}: {fault}"))?;
+            match self.datagrams[lane].receive(self.core.core_mut(), lane, &datagram, now) {
+                Ok(None) => {}
+                Ok(Some(Unbelieved::Datagram(_))) => network.datagram_counters().refused += 1,
+                Ok(Some(other)) => return Err(format!("lane {lane}: a datagram is ignored: {other}")),
+                Err(fault) => return Err(format!("lane {lane}: {fault}")),
+            }
         }
         Ok(())
     }
@@ -39,11 +48,8 @@ impl SourceHost {
         network: &mut Network,
         now: Instant,
     ) {
-        let mut datagram = BytesMut::new();
-        self.core.write_datagram(lane, now, &mut datagram);
-        if !datagram.is_empty() {
-            network.send(socket, datagram.freeze());
-        }
+        self.core.announce_in_datagram(lane, now, &mut self.datagrams[lane]);
+        self.flush_datagrams(lane, socket, network);
     }
 
     /// Sends a train of segments, each in its own datagram.
@@ -53,30 +59,19 @@ impl SourceHost {
         socket: SocketIndex,
         network: &mut Network,
     ) -> Result<(), String> {
-        let Departure { lane, ref range, request, .. } = *departure;
-        let segment = self.core.pacing().cost.packet_payload().count();
-        let sealing = self.core.core_mut().sealing(lane, request).ok_or("a train without an association")?;
-        let (mut start, mut sent) = (range.start, 0);
-        while start < range.end {
-            let end = range.end.min(start + segment);
-            let mut slices = Vec::<IoSlice<'_>>::with_capacity(2 * segment as usize);
-            let covered = self.core.core().gather(lane, start..end, &mut slices);
-            if covered < end - start && request == 0 {
-                return Err(format!("lane {lane} has no bytes at {}, to be sent", start + covered));
-            }
-            if covered > 0 {
-                let header = sealing.header(sent, start).seal(slices.iter().map(|slice| &**slice));
-                let mut datagram = BytesMut::with_capacity(DATAGRAM_HEADER + segment as usize);
-                datagram.extend_from_slice(&header);
-                slices.iter().for_each(|slice| datagram.extend_from_slice(slice));
-                network.send(socket, datagram.freeze());
-                sent += 1;
-            } else {
-                network.datagram_counters().void += 1;
-            }
-            start = end;
+        let Departure { lane, ref range, request, at } = *departure;
+        let covered = self.core.core().pieces(lane, range.clone(), usize::MAX, |_| ());
+        if request == 0 && covered < range.end - range.start {
+            return Err(format!("lane {lane} has no bytes at {}, to be sent", range.start + covered));
         }
-        self.core.core_mut().handle_sent(lane, sent);
+        self.datagrams[lane].send(range.clone(), request, at);
+        self.flush_datagrams(lane, socket, network);
         Ok(())
+    }
+
+    fn flush_datagrams(&mut self, lane: LaneIndex, socket: SocketIndex, network: &mut Network) {
+        for datagram in self.datagrams[lane].send_all(self.core.core_mut(), lane) {
+            network.send(socket, datagram.into());
+        }
     }
 }

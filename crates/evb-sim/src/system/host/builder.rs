@@ -7,6 +7,7 @@ use core::mem;
 use std::collections::BTreeMap;
 
 use evb_core::{
+    builder::DatagramEnds,
     grant::GrantPolicy as _,
     id::{BuilderId, EventId, Peer},
     rng::Rng,
@@ -26,7 +27,7 @@ use super::{
 use crate::system::{
     failure::{Check, Failure},
     greeting::{read_greeting, refused, welcomed, write_greeting},
-    network::{ConnectionKind, EndId},
+    network::{Address, ConnectionKind, EndId},
     scenario,
 };
 
@@ -51,6 +52,7 @@ struct Running {
     role: BuilderRole,
     line: Line,
     lanes: Vec<BuilderLane>,
+    datagrams: DatagramEnds<Address>,
     stage: Stage,
     /// For each event that waits only for what nothing need bring (fragments that are not
     /// announced, or whose lane is broken): the time since when.
@@ -129,9 +131,10 @@ impl Running {
         };
         let plan = BuilderPlan::new(config, start).map_err(Failure::protocol)?;
         let lanes = plan.sources().iter().map(|_| BuilderLane::default()).collect();
+        let datagrams = DatagramEnds::new(plan.sources().to_vec());
         let role = BuilderRole::new(plan, start, around.now()).map_err(Failure::protocol)?;
         let (stage, next_look) = (Stage::default(), around.now());
-        Ok(Self { role, line, lanes, stage, stuck_since: BTreeMap::new(), next_look })
+        Ok(Self { role, line, lanes, datagrams, stage, stuck_since: BTreeMap::new(), next_look })
     }
 
     fn turn(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Exit>, Failure> {
@@ -256,8 +259,7 @@ impl Running {
                 let outgoing = around.network.outgoing(end);
                 write_greeting(ConnectionKind::Lane, &welcomed(admitted.welcome), outgoing);
                 around.network.flush(end);
-                self.lanes[lane].close(around);
-                self.lanes[lane] = BuilderLane::open(end);
+                self.open_lane(lane, end, around);
                 self.role.handle_lane_up(lane);
             }
             Err(refusal) => {
@@ -289,7 +291,7 @@ impl Running {
                 BuilderOutput::Close(Target::Supervisor) => self.line.close(around),
                 BuilderOutput::Close(Target::Lane(lane)) => {
                     around.say(|| format!("closes lane {lane}"));
-                    self.lanes[lane].close(around);
+                    self.close_lane(lane, around);
                 }
                 BuilderOutput::Send(message) => {
                     if let Some(Message::Completions(completions)) = &message.message {

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use evb_core::{
     id::{EventId, Peer, SourceId},
     session::Heard,
+    source::DatagramEnd,
     time::{Instant, earlier},
     wire::control::{Hello, Message, Verdict},
 };
@@ -49,6 +50,10 @@ struct Running {
     lanes: Vec<SourceLane>,
     /// Readers and writers of the lanes' streams.
     streams: Vec<SourceStream>,
+    /// Ends of the lanes over datagrams.
+    datagrams: Vec<DatagramEnd>,
+    /// Time of the next attempt to send datagrams, if a socket is full.
+    full_until: Option<Instant>,
     /// The bytes that have left recently on each lane.
     sent: Vec<Sent>,
     /// Events whose fragments readout is about to push, in order of time.
@@ -99,6 +104,8 @@ impl SourceHost {
                         line,
                         lanes: Vec::new(),
                         streams: Vec::new(),
+                        datagrams: Vec::new(),
+                        full_until: None,
                         sent: Vec::new(),
                         readout: BTreeSet::new(),
                         read_out: BTreeSet::new(),
@@ -146,7 +153,7 @@ impl Running {
         let lanes = self.lanes.iter().filter_map(SourceLane::next_timeout).min();
         let readout = self.readout.first().map(|(at, _)| *at);
         let role = earlier(self.role.next_timeout(), self.line.next_timeout());
-        earlier(earlier(role, lanes), readout)
+        earlier(earlier(role, lanes), earlier(readout, self.full_until))
     }
 
     /// If readout pushes on its own, schedules the readout of newly assigned events.

@@ -10,6 +10,12 @@ use crate::system::conditions::{Conditions, below};
 /// Longest time for which successive datagrams of a host are lost at once.
 const BURST: Duration = Duration::from_millis(5);
 
+/// Time after which a process tries again to send to a socket that was full.
+pub(crate) const FULL_AGAIN: Duration = Duration::from_micros(200);
+
+/// One of this number of datagrams finds its socket full, if reads and writes are torn.
+const FULL: u64 = 50;
+
 /// Address from which or to which a datagram is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Address {
@@ -54,6 +60,11 @@ impl Network {
     /// Returns the next unread datagram at an address, and the sender's address.
     pub(crate) fn receive(&mut self, at: Address) -> Option<(Address, Bytes)> {
         self.nodes[at.node].ports.get_mut(&at.port)?.pop_front()
+    }
+
+    /// Returns true if a socket has no room for the next datagram at the moment.
+    pub(crate) fn is_full(&mut self) -> bool {
+        self.tears.as_mut().is_some_and(|rng| rng.below(FULL) == 0)
     }
 
     /// Sends a datagram, which the network may lose, repeat, delay or damage.

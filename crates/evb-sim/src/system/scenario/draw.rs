@@ -110,7 +110,7 @@ pub(super) fn draw(seed: u64, transport: Option<Transport>) -> Scenario {
         }
     }
     // These draws are the last, so that they change no other.
-    scenario.tears_reads = chance.percent(50);
+    scenario.is_torn = chance.percent(50);
     scenario.run_control = chance.of(&[None, None, Some(false), Some(true)]);
     scenario.faults.sort_by_key(|planned| (planned.run, planned.at));
     scenario
@@ -194,7 +194,7 @@ fn system(seed: u64, transport: Transport, sky: Sky, chance: &mut Chance) -> Sce
         has_journal: chance.percent(90),
         compact_at: chance.of(&[20, 100, 100_000]),
         knows_round_trip: chance.percent(70),
-        tears_reads: false,
+        is_torn: false,
         run_control: None,
         weather,
         write: Duration::from_micros(chance.of(&[0, 0, 20, 1000, 20_000, 60_000])),

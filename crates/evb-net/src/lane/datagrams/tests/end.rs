@@ -1,6 +1,6 @@
 //! The TCP connection of the handshake: the end of the connection is the end of the lane.
 
-use evb_core::{index::LaneIndex, units::Bytes};
+use evb_core::index::LaneIndex;
 
 use super::*;
 
@@ -28,7 +28,7 @@ async fn a_source_that_closes_ends_the_builders_lane() {
     let local = rig.address.ip();
     let (stream, _other) = streams(local).await;
     let socket = open((local, 0).into(), Some(rig.address), &UdpOptions::default()).unwrap();
-    rig.end = SourceDatagrams::new(stream, socket, ethernet(local));
+    rig.end = SourceDatagrams::new(stream, socket, ethernet(local), None);
     rig.run(|rig| !rig.ended.is_empty()).await;
     assert!(matches!(rig.ended[0], (0, LaneEnd::Closed)), "{:?}", rig.ended[0]);
 }
@@ -42,23 +42,11 @@ async fn a_connection_that_speaks_is_no_more_trusted() {
         let socket = open((local, 0).into(), Some(rig.address), &UdpOptions::default()).unwrap();
         let speaker = if source_speaks { &mut stream } else { &mut other };
         speaker.write_all(b"hello again").await.unwrap();
-        rig.end = SourceDatagrams::new(stream, socket, ethernet(local));
+        rig.end = SourceDatagrams::new(stream, socket, ethernet(local), None);
         rig.builder.open(LaneIndex::new(0), other);
         rig.run(|rig| !rig.ended.is_empty()).await;
         let at = if source_speaks { 0 } else { usize::MAX };
         assert!(matches!(rig.ended[0], (end, LaneEnd::NotSilent) if end == at), "{:?}", rig.ended[0]);
-    }
-}
-
-#[tokio::test]
-async fn trains_are_as_long_as_they_are_asked_for() {
-    for (asked, most) in [(Some(8192), 5), (Some(100), 1), (Some(1 << 30), 44), (None, 44)] {
-        let mut rig = Rig::new("127.0.0.1").await;
-        rig.end = rig.end.in_trains_of(asked.map(Bytes::new));
-        assert_eq!(rig.end.most, most, "{asked:?}");
-        rig.push(&[100_000]);
-        rig.run(|rig| rig.events.len() == 1).await;
-        assert!(rig.ended.is_empty());
     }
 }
 

@@ -20,7 +20,7 @@ use evb_core::{
 use super::*;
 use crate::{
     handshake::{Channel, welcomed},
-    security::{PresharedKey, Security},
+    security::{DatagramTags, PresharedKey, Security},
 };
 
 /// Returns the source's end and the builder's end of a connection between peers that share a key.
@@ -68,7 +68,7 @@ async fn protected(meddle: impl FnMut(&[u8]) -> Vec<Vec<u8>> + Send + 'static) -
     rig.builder.open(LaneIndex::new(0), far);
     let mut socket = open("127.0.0.1:0".parse().unwrap(), Some(relay), &UdpOptions::default()).unwrap();
     let (stream, session) = near.into_parts();
-    let mut tags = session.map(|session| DatagramTags::new(session.keys()));
+    let mut tags = DatagramTags::of(session);
     let estimate = Duration::from_millis(20);
     let path = {
         let Rig { builder, core, .. } = &mut rig;
@@ -82,8 +82,8 @@ async fn protected(meddle: impl FnMut(&[u8]) -> Vec<Vec<u8>> + Send + 'static) -
         }
     };
     assert_eq!(path.datagram, 1472, "tags are within the packet");
-    rig.end = SourceDatagrams::new(stream, socket, path).tagged(tags);
-    assert_eq!(rig.end.datagram(), 1456);
+    rig.end = SourceDatagrams::new(stream, socket, path, tags);
+    assert_eq!(rig.end.lane.datagram(), 1456);
     rig
 }
 

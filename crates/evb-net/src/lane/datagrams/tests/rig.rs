@@ -163,7 +163,7 @@ impl Rig {
         let mut builder = BuilderDatagrams::new(socket, vec![ASSOCIATION.source]);
         builder.open(LaneIndex::new(0), streams.1);
         let socket = open(SocketAddr::new(local, 0), Some(address), &UdpOptions::default()).unwrap();
-        let end = SourceDatagrams::new(streams.0, socket, path);
+        let end = SourceDatagrams::new(streams.0, socket, path, None);
         let (core, source) = (builder_core(), source_core(path));
         Self { core, builder, source, end, address, events: Vec::new(), ended: Vec::new() }
     }
@@ -197,7 +197,7 @@ impl Rig {
         let local = SocketAddr::new(self.address.ip(), 0);
         let socket = open(local, Some(relay.local_addr().unwrap()), &UdpOptions::default()).unwrap();
         let (stream, other) = streams(self.address.ip()).await;
-        self.end = SourceDatagrams::new(stream, socket, self.end.path());
+        self.end = SourceDatagrams::new(stream, socket, self.end.path(), None);
         self.builder.open(LaneIndex::new(0), other);
         let builder = self.address;
         // The relay's thread runs until the process of the test ends.
@@ -281,15 +281,13 @@ impl Rig {
         self.end.poll_recv(cx, &mut self.source, LaneIndex::new(0), now)?;
         self.source.handle_timeout(now);
         while let Some(output) = self.source.poll(now) {
-            if let Output::Announce(lane) = output
-                && self.end.records.is_empty()
-            {
-                self.source.write_datagram(lane, now, &mut self.end.records);
+            if let Output::Announce(lane) = output {
+                self.end.lane.announce(&mut self.source, lane, now);
                 let _ = self.end.poll_flush(cx, &mut self.source, LaneIndex::new(0))?;
             }
         }
         while let Some(Taken { range, request }) = self.source.take(LaneIndex::new(0), 1 << 20) {
-            self.end.send(range, request, now);
+            self.end.lane.send(range, request, now);
         }
         let _ = self.end.poll_flush(cx, &mut self.source, LaneIndex::new(0))?;
         Ok(())

@@ -2,10 +2,9 @@
 
 use bytes::BytesMut;
 use evb_core::{
-    builder::StreamReader,
+    builder::{Noted, StreamReader},
     index::LaneIndex,
-    lane::{DatagramFault, StreamFault},
-    wire::datagram::DatagramHeader,
+    lane::StreamFault,
 };
 
 use super::Running;
@@ -20,20 +19,14 @@ use crate::system::{
 pub(super) struct BuilderLane {
     end: Option<EndId>,
     reader: StreamReader,
-    /// Address from which the datagrams of the lane come.
-    peer: Option<Address>,
 }
 
 impl BuilderLane {
-    pub(super) fn open(end: EndId) -> Self {
-        Self { end: Some(end), ..Self::default() }
-    }
-
     pub(super) fn is_open(&self) -> bool {
         self.end.is_some()
     }
 
-    pub(super) fn close(&mut self, around: &mut Surroundings<'_>) {
+    fn close(&mut self, around: &mut Surroundings<'_>) {
         if let Some(end) = self.end.take() {
             around.network.abort(end);
         }
@@ -42,6 +35,17 @@ impl BuilderLane {
 }
 
 impl Running {
+    pub(super) fn open_lane(&mut self, lane: LaneIndex, end: EndId, around: &mut Surroundings<'_>) {
+        self.lanes[lane].close(around);
+        self.lanes[lane] = BuilderLane { end: Some(end), ..BuilderLane::default() };
+        self.datagrams.open(lane, None);
+    }
+
+    pub(super) fn close_lane(&mut self, lane: LaneIndex, around: &mut Surroundings<'_>) {
+        self.lanes[lane].close(around);
+        self.datagrams.close(lane);
+    }
+
     pub(super) fn read_lanes(&mut self, around: &mut Surroundings<'_>) -> Result<(), Failure> {
         if around.scenario.is_udp() {
             self.read_datagrams(around)?;
@@ -54,7 +58,7 @@ impl Running {
             }
             if around.network.is_ended(end) {
                 around.say(|| format!("lane {lane} was closed"));
-                self.lanes[lane].close(around);
+                self.close_lane(lane, around);
                 self.role.handle_lane_down(lane, &"it was closed", around.now());
             }
         }
@@ -80,35 +84,25 @@ impl Running {
         let now = around.now();
         let own = Address::of_builder(around.node);
         while let Some((from, datagram)) = around.network.receive(own) {
-            let Ok((header, body)) = DatagramHeader::open(&datagram) else { continue };
-            let sources = &self.role.core().config().sources;
-            let known = sources.binary_search(&header.association.source).ok();
-            let known = known.filter(|lane| {
-                self.role.core().association(LaneIndex::new(*lane)) == Some(header.association)
-            });
-            let Some(lane) = known.filter(|lane| self.lanes[*lane].is_open()) else { continue };
-            self.lanes[lane].peer.get_or_insert(from);
-            match self.role.records().handle_datagram(LaneIndex::new(lane), &header, body, now) {
-                Ok(()) | Err(DatagramFault::Stale) => {}
-                Err(fault) => {
-                    return Err(Failure::protocol(format!("lane {lane} at a builder: {fault}")));
+            let mut broken = Ok(());
+            self.datagrams.receive(self.role.records(), from, [&datagram[..]], now, |noted| {
+                if let Noted::Ended(lane, fault) = noted {
+                    broken = Err(Failure::protocol(format!("lane {lane} at a builder: {fault}")));
                 }
-            }
+            });
+            broken?;
         }
         Ok(())
     }
 
     /// Sends the pending records of a lane to its source.
     pub(super) fn write_lane(&mut self, lane: LaneIndex, around: &mut Surroundings<'_>) {
-        let BuilderLane { end, peer, .. } = &self.lanes[lane];
         if around.scenario.is_udp() {
             let mut datagram = BytesMut::new();
-            self.role.records().write_datagram(lane, around.now(), &mut datagram);
-            if let (Some(peer), false) = (*peer, datagram.is_empty()) {
-                let own = Address::of_builder(around.node);
-                around.network.send(own, peer, datagram.freeze());
+            if let Some(peer) = self.datagrams.write(self.role.records(), lane, around.now(), &mut datagram) {
+                around.network.send(Address::of_builder(around.node), peer, datagram.freeze());
             }
-        } else if let Some(end) = *end {
+        } else if let Some(end) = self.lanes[lane].end {
             self.role.records().write_records(lane, around.network.outgoing(end));
             around.network.flush(end);
         }

@@ -3,13 +3,10 @@
 use bytes::BufMut as _;
 use evb_core::{
     index::LaneIndex,
-    lane::DatagramFault,
     session::{Dial, OPENING},
+    source::DatagramEnd,
     time::Instant,
-    wire::{
-        control::Welcome,
-        datagram::{DatagramHeader, IPV4_UDP},
-    },
+    wire::control::Welcome,
 };
 use evb_shaper::role::LanePath;
 
@@ -23,7 +20,7 @@ use crate::{
             line::{Answer, Greeted},
         },
         network::{Address, ConnectionKind, EndId},
-        scenario::{self, MTU},
+        scenario,
     },
 };
 
@@ -79,9 +76,11 @@ impl Running {
             self.lanes.resize_with(lane.get() + 1, SourceLane::default);
             self.sent.resize_with(lane.get() + 1, Sent::default);
             self.streams.resize_with(lane.get() + 1, SourceStream::default);
+            self.datagrams.resize_with(lane.get() + 1, || DatagramEnd::new(scenario::DATAGRAM, None));
         }
         self.sent[lane] = Sent::default();
         self.streams[lane] = SourceStream::default();
+        self.datagrams[lane] = DatagramEnd::new(scenario::DATAGRAM, None);
         self.lanes[lane].close(around);
         let greeted = Greeted::dial(dial, ConnectionKind::Lane, OPENING, around);
         self.lanes[lane] = SourceLane::Greeted(Box::new(greeted));
@@ -133,8 +132,8 @@ impl Running {
         let (mut sockets, mut path) = (None, None);
         if around.scenario.is_udp() {
             let association = greeted.dial.association(welcome).map_err(Failure::protocol)?;
-            let (round_trip, datagram) = (around.scenario.round_trip(), MTU as usize - IPV4_UDP);
-            path = Some(LanePath { association, round_trip, datagram });
+            let round_trip = around.scenario.round_trip();
+            path = Some(LanePath { association, round_trip, datagram: scenario::DATAGRAM });
             let node = scenario::node_of_address(&greeted.dial.address).unwrap_or_default();
             sockets = Some((around.network.open_socket(around.node), Address::of_builder(node)));
         }
@@ -179,11 +178,8 @@ impl Running {
         let now = around.now();
         while let Some((_, datagram)) = around.network.receive(own) {
             // A damaged datagram is ignored, and is later retransmitted like a lost one.
-            let Ok((header, body)) = DatagramHeader::open(&datagram) else { continue };
-            match self.role.records().handle_datagram(lane, &header, body, now) {
-                Ok(()) | Err(DatagramFault::Stale) => {}
-                Err(fault) => return Err(Failure::protocol(format!("lane {lane}: {fault}"))),
-            }
+            let received = self.datagrams[lane].receive(self.role.records(), lane, &datagram, now);
+            received.map_err(|fault| Failure::protocol(format!("lane {lane}: {fault}")))?;
         }
         Ok(())
     }

@@ -1,27 +1,29 @@
 //! Carries out the outputs of a source's role.
 
-use std::io::IoSlice;
-
-use bytes::BytesMut;
 use evb_core::{
     index::LaneIndex,
     session::{ReportFacts, Target},
+    source::Train,
     units::Bytes,
-    wire::{control::Control, datagram::DATAGRAM_HEADER},
+    wire::control::Control,
 };
 use evb_shaper::{Departure, role::SourceOutput};
 
-use super::{Running, lanes::SourceLane};
+use super::{
+    Running,
+    lanes::{SourceLane, Up},
+};
 use crate::system::{
     failure::{Check, Failure},
     host::{Exit, Surroundings, joining::exit},
-    network::{Address, EndId},
+    network::{Address, EndId, FULL_AGAIN},
 };
 
 impl Running {
     /// Carries out all outputs of the role, and sends all lane bytes that may depart.
     pub(super) fn drain(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Exit>, Failure> {
         let now = around.now();
+        self.full_until.take_if(|until| *until <= now);
         loop {
             while let Some(output) = self.role.poll(now) {
                 match output {
@@ -61,8 +63,10 @@ impl Running {
         }
         // Announcements that did not share packets with data are sent here.
         for lane in LaneIndex::all(self.lanes.len()) {
-            if let Some(up) = self.lanes[lane].up().filter(|up| up.sockets.is_none()) {
-                self.flush(lane, up.end, around)?;
+            match self.lanes[lane].up() {
+                Some(Up { end, sockets: None }) => self.flush(lane, end, around)?,
+                Some(Up { sockets: Some(sockets), .. }) => self.flush_datagrams(lane, sockets, around),
+                None => {}
             }
         }
         Ok(None)
@@ -79,12 +83,9 @@ impl Running {
         around.say(|| format!("announces on lane {lane}"));
         match up.sockets {
             None => self.role.announce(lane, now, &mut self.streams[lane].writer.announcements),
-            Some((own, theirs)) => {
-                let mut datagram = BytesMut::new();
-                self.role.write_datagram(lane, now, &mut datagram);
-                if !datagram.is_empty() {
-                    around.network.send(own, theirs, datagram.freeze());
-                }
+            Some(sockets) => {
+                self.role.announce_in_datagram(lane, now, &mut self.datagrams[lane]);
+                self.flush_datagrams(lane, sockets, around);
             }
         }
     }
@@ -97,7 +98,12 @@ impl Running {
                 self.streams[departure.lane].writer.send(departure.range.clone());
                 self.flush(departure.lane, up.end, around)
             }
-            Some(sockets) => self.depart_in_segments(departure, sockets, around),
+            Some(sockets) => {
+                self.check_departure(departure, around)?;
+                self.datagrams[departure.lane].send(departure.range.clone(), departure.request, departure.at);
+                self.flush_datagrams(departure.lane, sockets, around);
+                Ok(())
+            }
         }
     }
 
@@ -109,38 +115,40 @@ impl Running {
         Ok(())
     }
 
-    fn depart_in_segments(
+    /// Sends the datagrams that wait on a lane, as far as its socket takes them.
+    fn flush_datagrams(
         &mut self,
-        departure: &Departure,
+        lane: LaneIndex,
         (own, theirs): (Address, Address),
         around: &mut Surroundings<'_>,
-    ) -> Result<(), Failure> {
+    ) {
+        if self.full_until.is_some() {
+            return;
+        }
+        let mut transmit = |train: Train<'_>| {
+            let mut sent = 0;
+            for datagram in train.datagrams() {
+                if around.network.is_full() {
+                    self.full_until = Some(around.now() + FULL_AGAIN);
+                    return if sent > 0 { Ok(sent) } else { Err(()) };
+                }
+                sent += datagram.len();
+                around.network.send(own, theirs, datagram.into());
+            }
+            Ok(sent)
+        };
+        while let Ok(Some(_)) = self.datagrams[lane].send_train(self.role.records(), lane, &mut transmit) {}
+    }
+
+    /// Checks lane bytes that are about to be sent, or sent again.
+    fn check_departure(&mut self, departure: &Departure, around: &Surroundings<'_>) -> Result<(), Failure> {
         let Departure { lane, ref range, request, .. } = *departure;
         self.sent[lane].note(range, request, around)?;
-        let segment = around.scenario.cost().packet_payload().count();
-        let Some(sealing) = self.role.records().sealing(lane, request) else {
-            return Err(Failure::new(Check::Invariant, "a train without an association"));
-        };
-        let (mut start, mut sent) = (range.start, 0);
-        while start < range.end {
-            let end = range.end.min(start + segment);
-            let mut slices = Vec::<IoSlice<'_>>::with_capacity(2 * segment as usize);
-            let covered = self.role.core().gather(lane, start..end, &mut slices);
-            if covered < end - start && request == 0 {
-                let what = format!("lane {lane} has no bytes at {}, to be sent", start + covered);
-                return Err(Failure::new(Check::Invariant, what));
-            }
-            if covered > 0 {
-                let header = sealing.header(sent, start).seal(slices.iter().map(|slice| &**slice));
-                let mut datagram = BytesMut::with_capacity(DATAGRAM_HEADER + segment as usize);
-                datagram.extend_from_slice(&header);
-                slices.iter().for_each(|slice| datagram.extend_from_slice(slice));
-                around.network.send(own, theirs, datagram.freeze());
-                sent += 1;
-            }
-            start = end;
+        let covered = self.role.core().pieces(lane, range.clone(), usize::MAX, |_| ());
+        if request == 0 && covered < range.end - range.start {
+            let what = format!("lane {lane} has no bytes at {}, to be sent", range.start + covered);
+            return Err(Failure::new(Check::Invariant, what));
         }
-        self.role.records().handle_sent(lane, sent);
         Ok(())
     }
 }

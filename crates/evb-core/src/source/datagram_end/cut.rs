@@ -2,28 +2,7 @@
 
 use std::io::IoSlice;
 
-use crate::security::{DatagramTags, TAG_LENGTH};
-use evb_core::{
-    lane::Sealing,
-    wire::datagram::{DATAGRAM_HEADER, DatagramHeader},
-};
-
-/// Header of a segment, and its tag if datagrams carry tags.
-pub(super) type Envelope = ([u8; DATAGRAM_HEADER], Option<[u8; TAG_LENGTH]>);
-
-/// Returns a datagram's header with a checksum over header and body. If datagrams carry tags,
-/// returns the header without checksum, and the tag.
-#[inline]
-pub(super) fn envelope<'a>(
-    header: &DatagramHeader,
-    body: impl IntoIterator<Item = &'a [u8]>,
-    tags: Option<&mut DatagramTags>,
-) -> Envelope {
-    let Some(tags) = tags else { return (header.seal(body), None) };
-    let header = header.encode();
-    let tag = tags.tag(&header, body);
-    (header, Some(tag))
-}
+use crate::lane::{Envelope, Sealing, Tags};
 
 /// Division of lane bytes, which come in pieces, into segments.
 pub(super) struct Cut<'a> {
@@ -56,48 +35,37 @@ impl<'a> Cut<'a> {
     }
 
     /// Ends the last segment. With `drop_rest`, drops the last segment if it is not full, unless it
-    /// is the only one. Returns the number of lane bytes that remain.
-    pub(super) fn finish(&mut self, drop_rest: bool) -> usize {
+    /// is the only one. Returns the number of lane bytes that remain, and of their segments.
+    pub(super) fn finish(&mut self, drop_rest: bool) -> (usize, usize) {
         let last = self.segment - self.room;
         if drop_rest && self.room > 0 && !self.ends.is_empty() {
             self.pieces.truncate(self.ends.last().copied().unwrap_or_default());
-            return self.ends.len() * self.segment;
+            return (self.ends.len() * self.segment, self.ends.len());
         }
+        let full = self.ends.len();
         self.ends.push(self.pieces.len());
-        (self.ends.len() - 1) * self.segment + last
+        (full * self.segment + last, full + 1)
     }
 
-    /// Returns the number of segments, once finished.
-    pub(super) fn count(&self) -> u32 {
-        self.ends.len() as u32
-    }
-
-    /// Builds the headers of all segments, whose lane bytes begin at `offset`, and their tags if
-    /// datagrams carry tags.
-    pub(super) fn seal(
-        &self,
-        sealing: Sealing,
-        offset: u64,
-        headers: &mut Vec<Envelope>,
-        tags: &mut Option<DatagramTags>,
-    ) {
-        headers.clear();
+    /// Builds the headers and tags of all segments, whose lane bytes begin at `offset`.
+    pub(super) fn seal(&self, sealing: Sealing, offset: u64, envelopes: &mut Vec<Envelope>, tags: &mut Tags) {
+        envelopes.clear();
         let mut start = 0;
         for (index, end) in (0u32..).zip(&self.ends) {
             let header = sealing.header(index, offset + u64::from(index) * self.segment as u64);
-            headers.push(envelope(&header, self.pieces[start..*end].iter().copied(), tags.as_mut()));
+            envelopes.push(Envelope::of(&header, &self.pieces[start..*end], tags));
             start = *end;
         }
     }
 
     /// Returns the headers, lane bytes and tags of all segments, in the order of sending.
-    pub(super) fn slices<'s>(&self, headers: &'s [Envelope]) -> Vec<IoSlice<'s>>
+    pub(super) fn slices<'s>(&self, envelopes: &'s [Envelope]) -> Vec<IoSlice<'s>>
     where
         'a: 's,
     {
-        let mut slices = Vec::with_capacity(self.pieces.len() + 2 * headers.len());
+        let mut slices = Vec::with_capacity(self.pieces.len() + 2 * envelopes.len());
         let mut start = 0;
-        for ((header, tag), end) in headers.iter().zip(&self.ends) {
+        for (Envelope { header, tag }, end) in envelopes.iter().zip(&self.ends) {
             slices.push(IoSlice::new(header));
             slices.extend(self.pieces[start..*end].iter().map(|piece| IoSlice::new(piece)));
             slices.extend(tag.as_ref().map(|tag| IoSlice::new(tag)));
