@@ -15,6 +15,7 @@ mod drivers;
 mod protobuf;
 mod indices;
 mod simulated;
+mod framing;
 mod invariants;
 mod names;
 mod examples;
@@ -37,7 +38,7 @@ use crate::repo::Repo;
 /// Name and function of a check.
 type Check = (&'static str, fn(&Repo) -> Vec<Violation>);
 
-const CHECKS: [Check; 23] = [
+const CHECKS: [Check; 24] = [
     ("crate graph", graph::check),
     ("import order", order::check),
     ("pure crates", purity::check),
@@ -49,6 +50,7 @@ const CHECKS: [Check; 23] = [
     ("machines state invariants", invariants::check),
     ("indices have types", indices::check),
     ("simulator has no protocol", simulated::check),
+    ("framing by machines only", framing::check),
     ("names", names::check),
     ("examples", examples::check),
     ("unsafe only in evb-net", unsafety::check),
