@@ -28,12 +28,12 @@ pub mod clock;
 pub mod scale;
 pub mod relation;
 pub mod ring;
-pub mod track;
+mod track;
 pub mod survey;
 pub mod guard;
 pub mod explanation;
 pub mod gathered;
-pub mod case;
+mod case;
 pub mod inquiry;
 pub mod stream_guard;
 
