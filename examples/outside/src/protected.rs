@@ -113,11 +113,7 @@ pub async fn run() -> Result<String, Box<dyn Error>> {
 fn pacing(mtu: u32) -> Result<PacingConfig, Box<dyn Error>> {
     let cost = PacketCost::udp(mtu, CELL);
     let pace = |rate| Pace::usual(rate, ByteMeasure::Line, &cost, None);
-    Ok(PacingConfig {
-        lane: Some(pace(DATA)),
-        link: LinkPlan::new(pace(LINK)),
-        ..PacingConfig::default()
-    })
+    Ok(PacingConfig { lane: Some(pace(DATA)), link: LinkPlan::new(pace(LINK)), ..PacingConfig::default() })
 }
 
 fn fragment(event: u64) -> Fragment {

@@ -41,6 +41,10 @@ fn a_pointer_that_is_no_handle_is_not_read() {
     assert_eq!(reason(get::<u8, Apple>(ptr::null())).0, evb_code::EVB_INVALID);
     for number in [2, 0xdead_beef, usize::MAX] {
         let (code, words) = reason(get::<u8, Apple>(ptr::without_provenance(number)));
-        assert_eq!((code, words.contains("is not one that evb returned")), (evb_code::EVB_HANDLE, true), "{words}");
+        assert_eq!(
+            (code, words.contains("is not one that evb returned")),
+            (evb_code::EVB_HANDLE, true),
+            "{words}"
+        );
     }
 }
