@@ -68,7 +68,7 @@ pub enum JournalError {
     },
     /// The file is a journal from which the run cannot go on.
     #[error(
-        "the journal {path} cannot be used: {reason}; move it away to begin a new run, or restore the configuration of its run"
+        "the journal {path} cannot be used: {reason}; restore it from a copy or the configuration of its run, or move it away to begin a new run, which does not know the events of the old one"
     )]
     Unusable {
         /// The file of the journal.

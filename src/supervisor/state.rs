@@ -138,7 +138,7 @@ impl StateKeeper {
                 if let Err(error) = state.keep(&name(run.run, run.run_id), &run) {
                     let path = state.path().display();
                     let run = run.run;
-                    tracing::warn!(%path, %error, run, "cannot keep run {run} in the state directory {path}, so a later run may get its number: {error}; make the directory writable");
+                    tracing::warn!(%path, %error, run, "cannot keep run {run} in the state directory {path}, so a later run may get its number: {error}; see that its disk has room and that this user may write there, and give the next run a number above {run}");
                 }
             }
             drop(ends);

@@ -40,7 +40,7 @@ pub(crate) enum StagedError {
         part: PathBuf,
     },
     /// The operating system refused an operation.
-    #[error("cannot {action} {}: {source}; make room on its disk, or choose another directory", path.display())]
+    #[error("cannot {action} {}: {source}; see that its disk has room and that this user may write there, or choose another directory", path.display())]
     File {
         /// The operation.
         action: &'static str,

@@ -108,7 +108,7 @@ pub(crate) enum ProvisionError {
     },
     /// A command failed, and evbd could not undo the commands before it.
     #[error(
-        "{cause}; and the steps before it could not be undone: {second}; try `tc qdisc del dev {device} root`"
+        "{cause}; and the steps before it could not be undone: {second}; `tc qdisc show dev {device}` shows what is left, and `tc qdisc del dev {device} root` removes it; then apply again"
     )]
     LeftOver {
         /// Name of the device.

@@ -49,7 +49,7 @@ fn ask(what: &str, question: RouteNetlinkMessage, flags: u16) -> Fact<Vec<RouteN
         }
     }
     Err(Unavailable::new(format!(
-        "{what}: the kernel gave more than {MOST_ANSWERS} answers, which evb does not read"
+        "{what}: the kernel gave more than {MOST_ANSWERS} answers, more than evb reads; `ip -br link` shows what this host has"
     )))
 }
 
