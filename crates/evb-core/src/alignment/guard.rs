@@ -308,7 +308,8 @@ impl Guard {
         seen
     }
 
-    /// Returns the agreement of a clock's fragment in the event that was observed last.
+    /// Returns the agreement of a clock's fragment in the event that was observed last, in which the
+    /// fragment must not be missing.
     pub fn alignment(&self, clock: ClockIndex) -> Alignment {
         match self.watched.get(clock.get()) {
             Some(_) if self.is_calm => Alignment::Agrees,

@@ -97,7 +97,7 @@ impl StreamGuard {
             self.guards.push(Guard::new(&self.clocks));
         }
         let seen = self.guards[scale].observe(event, host, readings);
-        self.count(scale, seen.disagree > 0);
+        self.count(scale, readings, seen.disagree > 0);
         if seen.doubts > 0 {
             while let Some(doubt) = self.guards[scale].next_doubt() {
                 self.inquire(&doubt, scale, event);
@@ -118,10 +118,11 @@ impl StreamGuard {
         self.watched
     }
 
-    fn count(&mut self, scale: usize, disagrees: bool) {
+    fn count(&mut self, scale: usize, readings: &[Option<u64>], disagrees: bool) {
         self.watched.events += 1;
         self.watched.disagreeing += u64::from(disagrees);
-        for (clock, agreement) in ClockIndex::all(self.rings.len()).zip(&mut self.watched.clocks) {
+        let clocks = ClockIndex::all(self.rings.len()).zip(&mut self.watched.clocks).zip(readings);
+        for ((clock, agreement), _) in clocks.filter(|(_, reading)| reading.is_some()) {
             match self.guards[scale].alignment(clock) {
                 Alignment::Agrees => agreement.agree += 1,
                 Alignment::Disagrees => agreement.disagree += 1,

@@ -8,8 +8,8 @@ use crate::{
 };
 
 /// Returns the result for two boards of 100 MHz and one of 40 MHz with triggers 0.1 to 1.9 ms
-/// apart. `event` gives the event whose reading the second board sends.
-fn watch(events: u64, of_second: impl Fn(u64) -> u64) -> StreamFindings {
+/// apart. `of_second` gives the event whose reading the second board sends, if it sends one.
+fn watch<E: Into<Option<u64>>>(events: u64, of_second: impl Fn(u64) -> E) -> StreamFindings {
     let clock = |hertz| DetectorClock::new(Frequency::from_hertz(hertz).unwrap(), ClockWrap::Bits(48));
     let mut watch = StreamGuard::new(&[clock(1e8), clock(1e8), clock(4e7)]);
     let mut rng = Rng::new(7);
@@ -17,8 +17,8 @@ fn watch(events: u64, of_second: impl Fn(u64) -> u64) -> StreamFindings {
     (0..events + 50).for_each(|_| times.push(times[times.len() - 1] + 100_000 + rng.below(1_800_000)));
     for event in 1..=events {
         let nanos = times[event as usize];
-        let second = times[of_second(event) as usize];
-        let readings = [Some(nanos / 10), Some(second / 10 + 77), Some(nanos / 25 + 5)];
+        let second = of_second(event).into().map(|event| times[event as usize] / 10 + 77);
+        let readings = [Some(nanos / 10), second, Some(nanos / 25 + 5)];
         watch.observe(0, EventId::new(event), Instant::ZERO + Duration::from_nanos(nanos), &readings);
     }
     watch.finish()
@@ -29,6 +29,14 @@ fn healthy_events_have_no_finding() {
     let watched = watch(3000, |event| event);
     assert_eq!((watched.disagreeing, &watched.findings[..]), (0, &[][..]));
     assert!(watched.clocks.iter().all(|clock| clock.agree > 2900), "{watched:?}");
+}
+
+#[test]
+fn a_fragment_that_is_missing_counts_for_nothing() {
+    let watched = watch(3000, |event| (event % 3 > 0).then_some(event));
+    let sums = watched.clocks.iter().map(|clock| clock.agree + clock.disagree + clock.unknown);
+    assert_eq!(sums.collect::<Vec<_>>(), [3000, 2000, 3000]);
+    assert_eq!(watched.findings, []);
 }
 
 #[test]
