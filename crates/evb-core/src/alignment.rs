@@ -37,7 +37,7 @@ mod case;
 pub mod inquiry;
 pub mod stream_guard;
 
-pub use clock::{ClockError, ClockOffset, ClockWrap, DetectorClock};
+pub use clock::{ClockError, ClockWrap, DetectorClock};
 pub use explanation::Explanation;
 pub use gathered::Gathered;
 pub use guard::{Guard, Observation};

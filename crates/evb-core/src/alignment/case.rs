@@ -112,7 +112,8 @@ impl<'a> Case<'a> {
         Some((self.old.residual(&self.scale, ticks, at), self.old.limit(&self.scale, at)))
     }
 
-    /// Returns true if a reading lies on the old relation, at a shift; `None` if nobody knows.
+    /// Returns true if a reading lies on the old relation, at a shift; `None` if the
+    /// event's time is not known.
     pub(super) fn lies_on(&self, reading: Reading, shift: i64) -> Option<bool> {
         self.residual(reading, shift).map(|(residual, limit)| residual.abs() <= limit)
     }

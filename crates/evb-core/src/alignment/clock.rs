@@ -16,8 +16,6 @@ pub struct DetectorClock {
     pub tolerance: Duration,
     /// Largest deviation of the rate from its nominal value, in parts per million.
     pub accuracy: f64,
-    /// Knowledge about the reading at the start of a run.
-    pub offset: ClockOffset,
 }
 
 /// The number of ticks after which a clock reads zero again.
@@ -28,19 +26,6 @@ pub enum ClockWrap {
     /// The clock counts from zero to this number less one, such as the 3564 bunch crossings of an
     /// orbit of the LHC.
     Ticks(u64),
-}
-
-/// Knowledge about a clock's reading at the start of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClockOffset {
-    /// Nothing is known: the guard learns the offset from the first events, and believes them.
-    #[default]
-    Unknown,
-    /// The board is not reset between runs: the relation of the last run still holds.
-    Kept,
-    /// All boards are reset together, or synchronised; this clock is ahead of the others by that
-    /// many nanoseconds.
-    Fixed(i64),
 }
 
 /// A reason why a declared clock cannot be used.
@@ -75,15 +60,9 @@ impl DetectorClock {
     /// Accuracy that applies if none is declared, in parts per million: an ordinary crystal.
     pub const ACCURACY: f64 = 100.0;
 
-    /// Returns a clock with the default tolerance and accuracy, and an unknown offset.
+    /// Returns a clock with the default tolerance and accuracy.
     pub const fn new(rate: Frequency, wrap: ClockWrap) -> Self {
-        Self {
-            rate,
-            wrap,
-            tolerance: Self::TOLERANCE,
-            accuracy: Self::ACCURACY,
-            offset: ClockOffset::Unknown,
-        }
+        Self { rate, wrap, tolerance: Self::TOLERANCE, accuracy: Self::ACCURACY }
     }
 
     /// Checks that each quantity is within its range.

@@ -50,7 +50,7 @@ impl Explanation {
             Self::ClockJump { .. } | Self::OtherBits(_) | Self::OtherRate { .. } | Self::SingleStamps => {
                 false
             }
-            // Nobody knows, but nothing says that events are wrong.
+            // A clock that stands still says nothing about the events.
             Self::Stuck => false,
         }
     }

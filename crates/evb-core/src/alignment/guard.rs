@@ -178,7 +178,7 @@ impl Guard {
             return self.unknown(readings);
         }
         let Some(other) = self.stand_in(readings) else {
-            // Nobody is left to compare with: the next event begins again.
+            // No clock is left to compare with: the next event begins again.
             self.has_begun = self.watched.iter().any(|watched| watched.track.is_locked());
             return self.unknown(readings);
         };
@@ -308,7 +308,7 @@ impl Guard {
         seen
     }
 
-    /// Returns the agreement of a clock's fragment in the event that was observed last, in which the
+    /// Returns the agreement of a clock's fragment in the event that was observed last. The
     /// fragment must not be missing.
     pub fn alignment(&self, clock: ClockIndex) -> Alignment {
         match self.watched.get(clock.get()) {

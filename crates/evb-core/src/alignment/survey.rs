@@ -15,7 +15,8 @@ pub struct Doubt {
     pub first: EventId,
     /// True if the clock disagreed so often that it lost its vote.
     pub suspect: bool,
-    /// True if as many clocks agreed with it as with the lead: nobody knows which side is right.
+    /// True if as many clocks agreed with it as with the lead, so that
+    /// either side may be right.
     pub tie: bool,
 }
 

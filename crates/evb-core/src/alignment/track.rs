@@ -150,8 +150,8 @@ impl Track {
         self.begin_block(scale);
     }
 
-    /// Begins a block. It ends when the phase has moved by so much more than the tolerance that the
-    /// rate is known better than now, or when the rate itself may have moved.
+    /// Begins a block. It ends when it is long enough to give the rate more precisely than the
+    /// block before, or when the rate itself may have moved.
     fn begin_block(&mut self, scale: &Scale) {
         let of_bound = 4.0 * scale.tolerance / self.relation.bound;
         let of_drift = (2.0 * scale.tolerance / DRIFT).sqrt();

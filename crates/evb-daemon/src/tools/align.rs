@@ -96,7 +96,9 @@ pub(super) fn align(
         return Err(AlignError::TooFewClocks { file: file.to_owned(), clocks: clocks.all.len() });
     }
     let mut merge = Merge::open(paths, selection)?;
-    let identity = merge.identity().clone();
+    let (run, sources) = (merge.identity().run, &merge.identity().sources);
+    let unchecked = sources.iter().filter(|id| !clocks.by_source.contains_key(id));
+    let unchecked = unchecked.map(|id| id.number()).collect();
     let (mut watch, mut readings) = (StreamGuard::new(&clocks.all), vec![None; clocks.all.len()]);
     // The events of format 1 have the time on the clock of their builder only.
     let mut scales: BTreeMap<Option<BuilderId>, usize> = BTreeMap::new();
@@ -109,13 +111,12 @@ pub(super) fn align(
         let next = scales.len();
         watch.observe(*scales.entry(by).or_insert(next), event.id, host, &readings);
     }
-    let unchecked = identity.sources.iter().filter(|id| !clocks.by_source.contains_key(id));
     let watched = watch.finish();
     let mut episodes: Vec<Episode> =
         watched.findings.iter().map(|found| Episode::of(found, &clocks)).collect();
     episodes.sort_by_key(|episode| (episode.since, episode.source));
     Ok(AlignReport {
-        run: identity.run.number(),
+        run: run.number(),
         events: watched.events,
         disagreeing: watched.disagreeing,
         sources: clocks
@@ -124,7 +125,7 @@ pub(super) fn align(
             .zip(watched.clocks)
             .map(|(entry, of)| SourceReport::of(entry, of))
             .collect(),
-        unchecked: unchecked.map(|id| id.number()).collect(),
+        unchecked,
         episodes,
         further: watched.further,
     })

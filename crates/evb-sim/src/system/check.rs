@@ -114,11 +114,10 @@ impl OfRun<'_> {
             return Err(Failure::new(Check::Missing, what));
         }
         let delay = |id: &SourceId| self.workload.draw(usize::from(id.number()) - 1, event).delay;
-        let latest = record.present.iter().map(delay).max();
+        // The event closes when the last source that it waits for has delivered.
+        let is_late = |id: &SourceId| Some(delay(id)) >= record.present.iter().map(delay).max();
         for id in lacks {
-            // The event closes when the last source that it waits for has delivered.
-            let is_late = Some(delay(&id)) >= latest;
-            let is_quiet = is_late && record.quiet.contains(&id) && silenced.contains(&id);
+            let is_quiet = record.quiet.contains(&id) && silenced.contains(&id) && is_late(&id);
             if !self.workload.has(usize::from(id.number()) - 1, event) {
                 silenced.insert(id);
             } else if !is_quiet && !self.may_lack(id) {

@@ -62,7 +62,7 @@ fn kind_of(qdiscs: &[Qdisc]) -> Option<Kind> {
 pub(super) fn qdisc(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judgement> {
     let qdiscs = known(&device.qdiscs)?;
     let kind = kind_of(qdiscs).ok_or_else(|| {
-        Unavailable::new("the kernel names no qdisc for this device; see what `tc qdisc show` says of it")
+        Unavailable::new("the kernel names no qdisc for this device; `tc qdisc show` may name it")
     })?;
     let judgement = Judgement::new(in_words(qdiscs), qdiscs.iter().map(data).collect());
     let remove = Some(format!("tc qdisc del dev {} root", device.link.name));
