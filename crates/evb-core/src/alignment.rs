@@ -37,6 +37,7 @@ mod case;
 pub mod inquiry;
 pub mod stream_guard;
 
+pub use crate::event::Alignment;
 pub use clock::{ClockError, ClockWrap, DetectorClock};
 pub use explanation::Explanation;
 pub use gathered::Gathered;
@@ -46,4 +47,3 @@ pub use relation::KnownRelation;
 pub use ring::ReadingRing;
 pub use stream_guard::{Agreement, StreamFindings, StreamGuard};
 pub use survey::{Doubt, Survey};
-pub use track::Alignment;

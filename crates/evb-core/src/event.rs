@@ -127,6 +127,52 @@ impl fmt::Display for MissingSource {
     }
 }
 
+/// Whether a fragment belongs to its event, by its timestamp.
+///
+/// ```
+/// use evb_core::event::Alignment;
+///
+/// assert_eq!(Alignment::from_code(Alignment::Disagrees.code()), Alignment::Disagrees);
+/// assert_eq!(Alignment::from_code(99), Alignment::Unknown); // of a later version of evb
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Alignment {
+    /// The timestamp was not compared: the source has no clock, or no other source has one.
+    #[default]
+    Unchecked,
+    /// The fragment belongs to the event.
+    Agrees,
+    /// The fragment's time is not that of the event.
+    Disagrees,
+    /// The clock is still being learnt, or no clock is there to compare it with.
+    Unknown,
+}
+
+impl Alignment {
+    const ALL: [Self; 4] = [Self::Unchecked, Self::Agrees, Self::Disagrees, Self::Unknown];
+
+    /// Returns the code of this state in files (docs/reference/file-format.md).
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// Returns the state of that code; [`Self::Unknown`] for a code of a later version of evb.
+    pub fn from_code(code: u8) -> Self {
+        Self::ALL.get(usize::from(code)).copied().unwrap_or(Self::Unknown)
+    }
+}
+
+impl fmt::Display for Alignment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unchecked => "not checked",
+            Self::Agrees => "agrees",
+            Self::Disagrees => "disagrees",
+            Self::Unknown => "not known",
+        })
+    }
+}
+
 /// A built physics event, as a sink receives it. A clone shares the payload memory.
 ///
 /// Fragments are in the order of their source ids. Small fragments share one allocation, and each
@@ -177,6 +223,7 @@ pub(crate) struct Contribution {
     pub(crate) source: SourceId,
     pub(crate) timestamp: Timestamp,
     pub(crate) checksum: Checksum,
+    pub(crate) alignment: Alignment,
     pub(crate) place: Place,
 }
 
@@ -216,6 +263,8 @@ pub struct FragmentView<'a> {
     pub timestamp: Timestamp,
     /// Checksum of the payload, which the builder has verified.
     pub checksum: Checksum,
+    /// Whether the fragment belongs to the event, by its timestamp.
+    pub alignment: Alignment,
     /// Payload bytes.
     pub payload: &'a [u8],
 }
@@ -231,7 +280,21 @@ impl Event {
     /// Adds a fragment whose payload has memory of its own.
     pub fn add(&mut self, source: SourceId, timestamp: Timestamp, payload: bytes::Bytes) {
         let checksum = Checksum::of(&payload);
-        self.fragments.push(Contribution { source, timestamp, checksum, place: Place::Own(payload) });
+        let (alignment, place) = (Alignment::Unchecked, Place::Own(payload));
+        self.fragments.push(Contribution { source, timestamp, checksum, alignment, place });
+    }
+
+    /// Notes whether the fragment of that source belongs to the event. Builders do this before the
+    /// event goes to its sink.
+    pub fn set_alignment(&mut self, source: SourceId, alignment: Alignment) {
+        if let Some(part) = self.fragments.iter_mut().find(|part| part.source == source) {
+            part.alignment = alignment;
+        }
+    }
+
+    /// Returns true if no fragment is known to belong to another event.
+    pub fn is_aligned(&self) -> bool {
+        self.fragments.iter().all(|part| part.alignment != Alignment::Disagrees)
     }
 
     /// Returns true if every source that owes the event a fragment contributed one.
@@ -260,6 +323,7 @@ impl Event {
             source: part.source,
             timestamp: part.timestamp,
             checksum: part.checksum,
+            alignment: part.alignment,
             payload: self.slice(&part.place),
         })
     }

@@ -7,9 +7,9 @@ use super::{
     relation::{KnownRelation, Relation},
     scale::{SECOND, Scale},
     survey::{Doubt, Known, Survey, between},
-    track::{Alignment, Change, Sight, Standing, Track},
+    track::{Change, Sight, Standing, Track},
 };
-use crate::{id::EventId, index::ClockIndex, time::Instant};
+use crate::{event::Alignment, id::EventId, index::ClockIndex, time::Instant};
 
 /// Largest error of a trigger's time on the host. A lead that leaps farther is itself in doubt.
 const LEAP: u64 = SECOND as u64;

@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 
 use super::{
     DetectorClock, Doubt, Gathered, Guard, Inquiry, ReadingRing, Survey, inquiry::Finding,
-    ring::RING_READINGS, track::Alignment,
+    ring::RING_READINGS,
 };
-use crate::{fragment::Timestamp, id::EventId, index::ClockIndex, time::Instant};
+use crate::{event::Alignment, fragment::Timestamp, id::EventId, index::ClockIndex, time::Instant};
 
 /// Largest number of findings that are kept; further ones are only counted.
 const KEPT: usize = 1000;

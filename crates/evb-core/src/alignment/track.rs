@@ -4,6 +4,7 @@ use super::{
     relation::{DRIFT, Relation},
     scale::{SECOND, Scale},
 };
+use crate::event::Alignment;
 
 /// Agreements after which a clock is learnt.
 const LEARNT: u8 = 8;
@@ -23,20 +24,6 @@ const GAIN: f64 = 1.0 / 16.0;
 const STRETCH: f64 = 2e-5;
 /// Time for which the relation from before a suspicion stays of use after it.
 const REMEMBERED: i64 = 10 * SECOND;
-
-/// Agreement of a fragment with the others of its event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Alignment {
-    /// The source has no clock, or no fragment in the event.
-    #[default]
-    Unchecked,
-    /// The fragment belongs to the event.
-    Agrees,
-    /// The fragment's time is not that of the event.
-    Disagrees,
-    /// The clock is still being learnt, or no clock is there to compare it with.
-    Unknown,
-}
 
 /// The state of a clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use self::part::{Part, PartPlace};
 use super::pool::Pool;
 use crate::{
-    event::{Cause, Contribution, Event, MissingSource, Place},
+    event::{Alignment, Cause, Contribution, Event, MissingSource, Place},
     fragment::{Checksum, RunningChecksum},
     id::{Epoch, EventId, SourceId},
     set::SourceSet,
@@ -348,7 +348,13 @@ impl Assembly {
                 PartPlace::Arena { .. } | PartPlace::Nowhere => continue,
             };
             let (source, timestamp, checksum) = (sources[index], part.timestamp, part.checksum);
-            event.fragments.push(Contribution { source, timestamp, checksum, place });
+            event.fragments.push(Contribution {
+                source,
+                timestamp,
+                checksum,
+                alignment: Alignment::Unchecked,
+                place,
+            });
         }
         event.arena = core::mem::take(&mut self.arena).freeze();
     }
