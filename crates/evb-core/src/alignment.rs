@@ -35,6 +35,7 @@ pub mod explanation;
 pub mod gathered;
 mod case;
 pub mod inquiry;
+pub mod report;
 pub mod stream_guard;
 
 pub use crate::event::Alignment;
@@ -44,6 +45,7 @@ pub use gathered::Gathered;
 pub use guard::{Guard, Observation};
 pub use inquiry::{Finding, Inquiry, Start, start};
 pub use relation::KnownRelation;
+pub use report::{GuardedClocks, message_of, readings_message, readings_of, survey_of};
 pub use ring::ReadingRing;
 pub use stream_guard::{Agreement, StreamFindings, StreamGuard};
 pub use survey::{Doubt, Survey};

@@ -16,6 +16,7 @@ mod unaccounted;
 mod roster;
 mod table;
 mod load;
+mod alignment;
 mod refusals;
 mod slots;
 mod delayed_lanes;
@@ -40,6 +41,7 @@ pub use roster::RosterError;
 pub use segments::Segments;
 pub use stream_reader::{ReadTarget, StreamReader};
 
+pub(crate) use alignment::EventGuard;
 use assigning::exception_of;
 use clock::PeerClock;
 use lanes::Lanes;
@@ -48,6 +50,7 @@ use slots::Slots;
 use unaccounted::Unaccounted;
 
 use crate::{
+    alignment::GuardedClocks,
     event::Event,
     grant::GrantPolicy,
     id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
@@ -142,6 +145,8 @@ pub struct BuilderCore<P> {
     /// Durations of the stages between a grant and its data, as this builder measured them.
     stages: StageTimes,
     next_sweep: Instant,
+    /// Comparison of the timestamps of each event, if the run has clocks.
+    guard: Option<Box<EventGuard>>,
 }
 
 /// Interval at which the builder searches its slots for unassigned events and sums up their memory.
@@ -171,6 +176,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
             last_commit: None,
             stages: StageTimes::default(),
             next_sweep: now,
+            guard: None,
             config,
         }
     }
@@ -247,7 +253,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
     pub fn next_timeout(&self) -> Option<Instant> {
         let heartbeat =
             earlier(Some(self.next_heartbeat), self.reports.next()).filter(|_| self.is_supervised);
-        let regular = earlier(heartbeat, self.sweep_time());
+        let doubts = self.guard.as_ref().and_then(|guard| guard.next_time()).filter(|_| self.is_supervised);
+        let regular = earlier(earlier(heartbeat, doubts), self.sweep_time());
         earlier(earlier(self.slots.next_deadline(), self.lanes.next_timeout()), regular)
     }
 
@@ -255,8 +262,12 @@ impl<P: GrantPolicy> BuilderCore<P> {
     pub fn poll(&mut self, now: Instant) -> Option<Output> {
         if self.is_sink_open
             && self.lease.holds(now)
-            && let Some(event) = self.slots.take_event(&self.config)
+            && let Some(mut event) = self.slots.take_event(&self.config)
         {
+            if let Some(guard) = &mut self.guard {
+                guard
+                    .observe(&mut event, |source| self.lanes.note_disagreement(source, &self.config.sources));
+            }
             return Some(Output::Event(event));
         }
         if let Some(lane) = self.lanes.poll(now) {
@@ -301,11 +312,31 @@ impl<P: GrantPolicy> BuilderCore<P> {
     pub fn invariants(&self) {
         self.lanes.invariants();
         self.slots.invariants();
+        self.guard.iter().for_each(|guard| guard.invariants());
     }
 
     /// Changes the number of the run, which is final only when the run begins.
     pub fn set_run(&mut self, run: RunNumber) {
         self.config.run = run;
+    }
+
+    /// Compares the timestamps of all later events, by these clocks. The same clocks again, as at a
+    /// further registration, change nothing.
+    pub fn guard(&mut self, clocks: GuardedClocks) {
+        if self.guard.as_ref().is_none_or(|guard| *guard.clocks() != clocks) {
+            self.guard = EventGuard::new(clocks, self.config.heartbeat).map(Box::new);
+        }
+    }
+
+    /// Takes the present timestamps of a source as the right ones.
+    pub fn learn(&mut self, source: SourceId) {
+        self.guard.iter_mut().for_each(|guard| guard.learn(source));
+    }
+
+    /// Returns the doubts about timestamps of which the supervisor was not told yet.
+    pub fn last_doubts(&mut self) -> Option<Control> {
+        let report = self.guard.as_mut()?.last_report()?;
+        Some(Control { message: Some(Message::Alignment(report)) })
     }
 
     /// Returns the builder's configuration.
@@ -381,6 +412,9 @@ impl<P: GrantPolicy> BuilderCore<P> {
     fn next_message(&mut self, now: Instant) -> Option<Message> {
         if let Some(answer) = self.accepted.take() {
             return Some(Message::Accepted(Accepted { answer }));
+        }
+        if let Some(report) = self.guard.as_mut().and_then(|guard| guard.next_report(now)) {
+            return Some(Message::Alignment(report));
         }
         if let Some(completions) = self.unaccounted.next_message() {
             return Some(Message::Completions(completions));

@@ -115,6 +115,8 @@ macro_rules! lane_counters {
         timeouts: u64 = 17 [wire];
         late_after_loss: u64 = 18 [wire];
         duplicate_segments: u64 = 19 [wire];
+        /// Fragments whose timestamp is not that of their event.
+        disagreeing: u64 = 20 [status counter "builder_disagreeing_fragments"];
     } };
 }
 

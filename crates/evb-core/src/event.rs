@@ -127,7 +127,7 @@ impl fmt::Display for MissingSource {
     }
 }
 
-/// Whether a fragment belongs to its event, by its timestamp.
+/// Agreement of a fragment's timestamp with the others of its event.
 ///
 /// ```
 /// use evb_core::event::Alignment;
@@ -263,7 +263,7 @@ pub struct FragmentView<'a> {
     pub timestamp: Timestamp,
     /// Checksum of the payload, which the builder has verified.
     pub checksum: Checksum,
-    /// Whether the fragment belongs to the event, by its timestamp.
+    /// Agreement of the timestamp with the others of the event.
     pub alignment: Alignment,
     /// Payload bytes.
     pub payload: &'a [u8],

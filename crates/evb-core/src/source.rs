@@ -15,6 +15,7 @@ mod backlog;
 mod parking;
 mod readout;
 mod repeats;
+mod recent;
 mod seats;
 mod lane;
 mod lanes;
@@ -39,6 +40,7 @@ use backlog::{Backlog, Placed};
 use lane::{LaneTimes, SourceLane};
 use parking::Parking;
 use readout::ReadoutWatch;
+pub(crate) use recent::RecentReadings;
 use repeats::{Compared, Repeats, Seen};
 use seats::Seats;
 
@@ -52,8 +54,8 @@ use crate::{
     time::{Instant, earlier},
     units::Bytes,
     wire::control::{
-        Control, Decisions, Heartbeat, Live, MalformedMessage, Message, Report, RoleReport, SourceReport,
-        TrainReport, Verdict,
+        Control, Decisions, Heartbeat, Live, MalformedMessage, Message, ReadingsWanted, Report, RoleReport,
+        SourceReport, TrainReport, Verdict,
     },
 };
 
@@ -144,6 +146,8 @@ pub struct SourceCore {
     finish: Option<Instant>,
     counters: SourceReport,
     stages: StageTimes,
+    /// Timestamps of the last events, if those of this source are compared.
+    recent: Option<Box<RecentReadings>>,
 }
 
 impl SourceCore {
@@ -174,6 +178,7 @@ impl SourceCore {
             finish: None,
             counters: SourceReport::default(),
             stages: StageTimes::default(),
+            recent: None,
             config,
         }
     }
@@ -191,7 +196,7 @@ impl SourceCore {
     }
 
     fn take_in(&mut self, fragment: Fragment, now: Instant) -> Result<(), PushError> {
-        let (event, size) = (fragment.event, fragment.size());
+        let (event, timestamp, size) = (fragment.event, fragment.timestamp, fragment.size());
         if event.number() == 0 {
             return Err(PushError::EventZero);
         }
@@ -205,6 +210,7 @@ impl SourceCore {
             None => self.backlog.push(fragment, now)?,
         };
         self.readout.handle_delivered(event, now);
+        self.recent.iter_mut().for_each(|recent| recent.add(event, timestamp));
         self.counters.pushed += 1;
         self.counters.pushed_bytes += size.count();
         self.counters.backlog_peak_bytes = self.counters.backlog_peak_bytes.max(self.backlog.bytes().count());
@@ -256,6 +262,16 @@ impl SourceCore {
     /// Notes that the run begins. What readout did or did not before says nothing about the run.
     pub fn begin(&mut self) {
         self.readout.begin();
+    }
+
+    /// Remembers the timestamps of the last events from now on, or not any more.
+    pub fn remember_readings(&mut self, remembers: bool) {
+        self.recent = remembers.then(|| self.recent.take().unwrap_or_default());
+    }
+
+    /// Handles the supervisor's question for the timestamps of the last events.
+    pub fn handle_readings_wanted(&mut self, wanted: ReadingsWanted, now: Instant) {
+        self.recent.get_or_insert_default().handle_wanted(wanted, now);
     }
 
     /// Notes the number of front ends that should be connected, 0 if they may come and go, and the
@@ -338,6 +354,7 @@ impl SourceCore {
     /// lanes.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.readout.handle_timeout(self.is_full || !self.is_supervised || self.is_paused, now);
+        self.recent.iter_mut().for_each(|recent| recent.handle_timeout(now));
         if self.is_supervised {
             self.counters.unexpected += self.backlog.expire(now);
         }
@@ -352,7 +369,8 @@ impl SourceCore {
     /// before.
     pub fn next_timeout(&self) -> Option<Instant> {
         let spoken = earlier(Some(self.next_heartbeat), self.reports.next());
-        let supervised = earlier(spoken, self.backlog.next_expiry());
+        let asked = self.recent.as_ref().and_then(|recent| recent.next_timeout());
+        let supervised = earlier(earlier(spoken, asked), self.backlog.next_expiry());
         let lanes = self.lanes.iter().map(SourceLane::next_timeout);
         let own = earlier(supervised.filter(|_| self.is_supervised), self.readout.next_timeout());
         lanes.fold(own, earlier)
@@ -374,6 +392,9 @@ impl SourceCore {
         }
         if let Some(status) = self.readout.take_news(self.backlog.held() > 0) {
             return Some(Output::Supervisor(Control { message: Some(Message::Readout(status)) }));
+        }
+        if let Some(readings) = self.recent.as_mut().and_then(|recent| recent.take_answer()) {
+            return Some(Output::Supervisor(Control { message: Some(Message::Readings(readings)) }));
         }
         if self.next_heartbeat > now {
             return self

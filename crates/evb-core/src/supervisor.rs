@@ -11,6 +11,7 @@
 //!   completions ──────────┘   wires them        └──► Assigner (slots, outstanding events),
 //!                                                    Books (outcomes of events)
 //! ```
+// tidy: long because all inputs of one machine stand together.
 
 mod peer_names;
 mod absence;
@@ -37,6 +38,7 @@ mod seats;
 mod roster;
 mod culprits;
 mod roster_updates;
+mod alignment;
 mod admission;
 mod assigner;
 mod announcements;
@@ -47,6 +49,7 @@ mod snapshot;
 mod dispatch;
 mod membership;
 mod beginning;
+mod verdicts;
 mod phases;
 mod peers;
 mod recovery;
@@ -81,15 +84,16 @@ pub use absence::{FirstReadouts, SourceLoss};
 pub use change::{BeginError, ChangeError, NotReady, RunChange, RunOver};
 pub use live::{BuilderLive, LatencySurvey, SourceLive};
 pub use output::{Output, Progress, Recipients, RunState};
-pub use plan::{AssignmentPolicy, JournalFsync, MOST_SLOTS, PlanError, RunPlan, SLOTS_BESIDE};
+pub use plan::{AssignmentPolicy, JournalFsync, MOST_SLOTS, OnSlip, PlanError, RunPlan, SLOTS_BESIDE};
 pub use recovery::{RecoverError, Recovery, unfinished};
 pub use role::{JournalWrite, Keeper, SupervisorOutput, SupervisorRole};
 pub use survey::{BuilderSurvey, FrontEndSurvey, Presence, SourceSurvey, Survey};
 
+use alignment::AlignmentWatch;
 use assigner::Assigner;
 use beginning::Beginning;
 use books::Books;
-use dispatch::{Dispatch, batch_time, counts_triggers, has_slots_to_give, takes_triggers};
+use dispatch::{Dispatch, counts_triggers, next_decision};
 use intake::Intake;
 use journal::What;
 use membership::{PeerMembership, begin_of};
@@ -100,6 +104,7 @@ use pulse::Pulse;
 use roster::{Roster, Seat};
 use roster_updates::RosterUpdates;
 use scale::WallWatch;
+use verdicts::Verdicts;
 
 /// State machine of the supervisor.
 ///
@@ -126,6 +131,8 @@ pub struct SupervisorCore {
     begun: Option<Begin>,
     /// Sources without a readout when the run was called to begin.
     without_readout: Vec<Peer>,
+    /// Inquiries about timestamps, if the run has clocks.
+    watch: Option<Box<AlignmentWatch>>,
 }
 
 impl SupervisorCore {
@@ -157,14 +164,15 @@ impl SupervisorCore {
             annotation: Annotation::default(),
             begun: None,
             without_readout: Vec::new(),
+            watch: AlignmentWatch::new(&plan.clocks).map(Box::new),
             plan,
         }
     }
 
     /// Returns the parts of the supervisor that handle events.
     fn dispatch(&mut self) -> Dispatch<'_> {
-        let Self { plan, phase, roster, intake, assigner, books, outbox, .. } = self;
-        Dispatch { plan, phase: *phase, roster, intake, assigner, books, outbox }
+        let Self { plan, phase, roster, intake, assigner, books, outbox, watch, .. } = self;
+        Dispatch { plan, phase: *phase, roster, intake, assigner, books, outbox, watch: watch.as_deref_mut() }
     }
 
     /// Returns the parts of the supervisor that handle events, for decisions: these come under the
@@ -185,6 +193,11 @@ impl SupervisorCore {
     /// Returns the part of the supervisor that begins a run.
     fn beginning(&mut self) -> Beginning<'_> {
         Beginning { core: self }
+    }
+
+    /// Returns the part of the supervisor that watches whether timestamps agree.
+    pub(crate) fn verdicts(&mut self) -> Verdicts<'_> {
+        Verdicts { core: self }
     }
 
     /// Returns true if the run has taken triggers, or could.
@@ -219,6 +232,8 @@ impl SupervisorCore {
                     self.membership().tell_sources();
                 }
             }
+            (Seat::Builder(_), Message::Alignment(told)) => self.verdicts().handle_doubts(peer, &told, now),
+            (Seat::Source(_), Message::Readings(told)) => self.verdicts().handle_readings(peer, &told, now),
             (Seat::Source(index), Message::Ready(_)) => self.handle_ready(index, now),
             (Seat::Source(index), Message::Readout(told)) => self.handle_readout(index, told, now),
             (_, Message::Begun(begun)) => self.handle_begun(peer, seat, &begun, now),
@@ -309,28 +324,18 @@ impl SupervisorCore {
             | Phase::Beginning { until }
             | Phase::Draining { until, .. }
             | Phase::Reporting { until } => self.running(until),
-            Phase::Recovering { until } => earlier(self.running(until), self.next_decision()),
-            Phase::Running { until } => earlier(until, self.next_decision()),
+            Phase::Recovering { until } => earlier(self.running(until), next_decision(self)),
+            Phase::Running { until } => earlier(until, next_decision(self)),
             Phase::Ended => return None,
         };
-        earlier(phase, Some(self.pulse.next()))
+        let inquiry = self.watch.as_ref().and_then(|watch| watch.next_timeout());
+        earlier(earlier(phase, inquiry), Some(self.pulse.next()))
     }
 
     /// Returns the time of the next trigger of the run's own clock; `None` while the run takes no
     /// triggers.
     fn own_trigger_due(&self) -> Option<Instant> {
         self.intake.next_due().filter(|_| counts_triggers(self.phase, &self.books))
-    }
-
-    /// Returns the time at which the next trigger can be decided.
-    fn next_decision(&self) -> Option<Instant> {
-        let has_slots = has_slots_to_give(self.plan.slots, &self.assigner, &self.outbox);
-        let has_slot = takes_triggers(self.phase, &self.intake) && has_slots;
-        let batch = batch_time(&self.plan, &self.roster);
-        // Where each free slot is a trigger, it is due at once.
-        let is_free = self.intake.is_free() && has_slot && !batch.is_zero() && !self.roster.is_idle();
-        let due = if is_free { Some(Instant::ZERO) } else { self.own_trigger_due() };
-        self.intake.next_decision(due, has_slot, batch)
     }
 
     /// Returns the time limit; `None` while a stalled journal suspends all time limits.
@@ -354,6 +359,7 @@ impl SupervisorCore {
         let taken = self.dispatch().assign_freely(now);
         self.drain_if_over(taken, now);
         self.dispatch().answer_completions();
+        self.verdicts().advance(now);
         self.membership().dismiss_builders();
         if self.phase.is_draining() && self.assigner.is_idle() {
             self.finish(now);

@@ -11,10 +11,11 @@ use evb_core::{
     set::MAX_SOURCES,
     wire::{
         control::{
-            Assignments, Begin, BuilderAddress, BuilderReport, Completions, ContradictionReport, Control,
-            DatagramReport, DatagramTimes, Decisions, Exception, GrantStages, Holding, Holdings, LaneReport,
-            Live, MAX_BATCH, MAX_BUILDERS, MAX_CAUSE, MAX_CHANGED, MAX_EXCEPTIONS, MAX_MESSAGE, MAX_MISSING,
-            MAX_NAME, MAX_OUTSTANDING, MAX_PATHS, Message, Name, Outcome, PathReport, RefusalReport, Report,
+            AlignmentReport, Assignments, Begin, BuilderAddress, BuilderReport, Clock, ClockDoubt,
+            ClockRelation, ClockRelations, Completions, ContradictionReport, Control, DatagramReport,
+            DatagramTimes, Decisions, Exception, GrantStages, Holding, Holdings, LaneReport, Live, MAX_BATCH,
+            MAX_BUILDERS, MAX_CAUSE, MAX_CHANGED, MAX_EXCEPTIONS, MAX_MESSAGE, MAX_MISSING, MAX_NAME,
+            MAX_OUTSTANDING, MAX_PATHS, Message, Name, Outcome, PathReport, RefusalReport, Report,
             RoleReport, Roster, SourceReport, TrainReport,
         },
         encoding::Encoding as _,
@@ -130,6 +131,7 @@ fn lane() -> LaneReport {
         timeouts: MOST,
         late_after_loss: MOST,
         duplicate_segments: MOST,
+        disagreeing: MOST,
     }
 }
 
@@ -213,6 +215,32 @@ fn begin() -> Begin {
         comment: "c".repeat(Annotation::MAX_COMMENT),
         sources: names(MAX_SOURCES),
         builders: names(MAX_BUILDERS),
+        clocks: vec![
+            Clock {
+                source: ID,
+                rate_uhz: MOST,
+                bits: 0,
+                wrap: MOST,
+                tolerance_ns: MOST,
+                accuracy_ppb: MOST,
+            };
+            MAX_SOURCES
+        ],
+        lead: ID,
+        host_times: true,
+    }
+}
+
+/// Returns the doubts of a builder about every clock.
+fn doubts() -> AlignmentReport {
+    let doubt = ClockDoubt { source: ID, first: MOST, is_suspect: true, is_tie: true };
+    let relation =
+        ClockRelation { ticks: MOST, at: MOST, is_proven: true, phase: MOST, rate: MOST, bound: MOST };
+    let clocks = vec![relation; MAX_SOURCES];
+    AlignmentReport {
+        doubts: vec![doubt; MAX_SOURCES],
+        returned: vec![ID; MAX_SOURCES],
+        relations: Some(ClockRelations { lead: ID, at: MOST, host_ns: MOST, clocks }),
     }
 }
 
@@ -250,6 +278,7 @@ fn sizes() -> BTreeMap<String, usize> {
     };
     let sizes = [
         ("`Begin`", size(Message::Begin(begin()))),
+        ("`AlignmentReport`", size(Message::Alignment(doubts()))),
         ("`Roster`", size(Message::Roster(roster()))),
         ("`Decisions`", size(Message::Decisions(decisions))),
         ("`Assignments`", size(Message::Assignments(assignments))),

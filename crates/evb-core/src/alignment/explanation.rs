@@ -1,6 +1,6 @@
 //! [`Explanation`]: what happened to a source.
 
-use crate::index::ClockIndex;
+use crate::{index::ClockIndex, quantities::counted};
 
 /// Explanation of the disagreements of a source.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,4 +54,64 @@ impl Explanation {
             Self::Stuck => false,
         }
     }
+
+    /// Returns a word for the kind of this explanation.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::Slip { .. } => "slip",
+            Self::ClockJump { .. } => "clock jump",
+            Self::OtherBits(_) => "other bits",
+            Self::OtherRate { .. } => "other rate",
+            Self::ExchangedWith(_) => "exchanged",
+            Self::Stuck => "stuck",
+            Self::SwappedPair => "swapped",
+            Self::SingleStamps => "single timestamps",
+            Self::Foreign => "foreign",
+            Self::Unclear => "unclear",
+        }
+    }
+
+    /// Returns what happened, as a sentence without its subject, the source. `named` returns the
+    /// name of another source.
+    pub fn sentence(self, named: impl Fn(ClockIndex) -> String) -> String {
+        let fixed = match self {
+            Self::Slip { shift, offset_is_new } => return slip(shift, offset_is_new),
+            Self::ClockJump { nanos } => {
+                return format!(
+                    "had its clock reset, or moved by {:.3} ms: its events are right",
+                    nanos / 1e6
+                );
+            }
+            Self::OtherBits(bits) => {
+                return format!(
+                    "has a clock of {bits} bits, not of as many as configured: its events are right"
+                );
+            }
+            Self::OtherRate { ppm } => {
+                return format!("has a clock {ppm:+.1} ppm from the configured rate: its events are right");
+            }
+            Self::ExchangedWith(other) => {
+                let other = named(other);
+                return format!("sends the fragments of {other}: cables or addresses are exchanged");
+            }
+            Self::Stuck => "sends the same timestamp all the time: nothing is known",
+            Self::SwappedPair => "exchanged the fragments of two neighbouring events",
+            Self::SingleStamps => "had wrong single timestamps: the events around them are right",
+            Self::Foreign => {
+                "sends what fits no event within 16 of its own: data of another run, or a broken clock"
+            }
+            Self::Unclear => "fits at several shifts, because the triggers are too regular to tell which",
+        };
+        fixed.to_owned()
+    }
+}
+
+fn slip(shift: i64, offset_is_new: bool) -> String {
+    let count = shift.unsigned_abs();
+    let (how, whose) = match shift > 0 {
+        true => (format!("missed {}", counted(count, "trigger")), "later"),
+        false => (format!("had {} twice", counted(count, "trigger")), "earlier"),
+    };
+    let reset = if offset_is_new { ", and its clock was reset" } else { "" };
+    format!("{how}{reset}: its fragments belong to {} {whose}", counted(count, "event"))
 }

@@ -27,6 +27,11 @@ impl Gathered {
         }
     }
 
+    /// Returns true if no reading of any clock is there.
+    pub fn is_empty(&self) -> bool {
+        self.readings.iter().all(Vec::is_empty)
+    }
+
     /// Adds the supervisor's times of triggers.
     pub fn add_hosts(&mut self, hosts: impl IntoIterator<Item = (EventId, Instant)>) {
         merge(&mut self.hosts, hosts.into_iter().map(|(event, host)| (event.number(), host)));

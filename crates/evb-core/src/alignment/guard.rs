@@ -82,6 +82,8 @@ pub struct Guard {
     now: (i64, Instant),
     /// True once the lead has set the zero of time.
     has_begun: bool,
+    /// Largest difference between a trigger's time on the host and the lead's time.
+    leap: u64,
     /// Events in a row without the lead.
     absent: u8,
     /// True if all fragments of the last event agree.
@@ -113,9 +115,17 @@ impl Guard {
             lead: lead.get(),
             now: (0, Instant::ZERO),
             has_begun: false,
+            leap: LEAP,
             absent: 0,
             is_calm: false,
         }
+    }
+
+    /// Lets the lead alone count time, because triggers and data are not of the same time, as with
+    /// replayed data. The lead must not wrap within the run.
+    #[must_use]
+    pub fn without_host_times(self) -> Self {
+        Self { leap: u64::MAX, ..self }
     }
 
     /// Believes a relation to the lead that was known before the first event: kept from the last
@@ -138,7 +148,7 @@ impl Guard {
         let near = self.near(host);
         let lead = &self.watched[self.lead];
         let (at, rounded) = lead.track.relation.time(&lead.scale, lead_ticks, near);
-        let mut is_calm = at.wrapping_sub(near).unsigned_abs() <= LEAP && lead.track.is_calm();
+        let mut is_calm = at.wrapping_sub(near).unsigned_abs() <= self.leap && lead.track.is_calm();
         for (position, (watched, reading)) in self.watched.iter_mut().zip(readings).enumerate() {
             if let (Some(ticks), true) = (*reading, position != self.lead) {
                 is_calm &= watched.compare(ticks, at, 0.0);
@@ -166,7 +176,7 @@ impl Guard {
     /// Returns the time by the lead that the host's time suggests.
     #[inline]
     fn near(&self, host: Instant) -> i64 {
-        self.now.0.wrapping_add(between(self.now.1, host))
+        if self.leap == u64::MAX { self.now.0 } else { self.now.0.wrapping_add(between(self.now.1, host)) }
     }
 
     /// Begins, or lets another clock stand in for the lead. Time then has the uncertainty of that
@@ -333,6 +343,25 @@ impl Guard {
         watched.change = Change::None;
         let first = EventId::new(watched.track.first_bad);
         Some(Doubt { clock: ClockIndex::new(position), first, suspect, tie: watched.tie })
+    }
+
+    /// Lets all doubts that last be returned again, because the supervisor may not know them.
+    pub fn doubt_again(&mut self) -> bool {
+        let mut any = false;
+        for watched in &mut self.watched {
+            if let Some(change) = watched.track.doubt() {
+                watched.change = change;
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Returns a clock that was suspect and agrees again, of which the supervisor was not told yet.
+    pub fn next_returned(&mut self) -> Option<ClockIndex> {
+        let position = self.watched.iter().position(|watched| watched.change == Change::Returned)?;
+        self.watched[position].change = Change::None;
+        Some(ClockIndex::new(position))
     }
 
     /// Returns the relations of all clocks; for a suspect clock, the one on which it was right.

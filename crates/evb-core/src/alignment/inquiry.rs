@@ -63,6 +63,16 @@ impl Inquiry {
         self.clock
     }
 
+    /// Returns the first event that is in doubt.
+    pub fn first(&self) -> EventId {
+        EventId::new(self.first)
+    }
+
+    /// Returns true if a builder takes the clock's vote away.
+    pub fn is_suspect(&self) -> bool {
+        self.suspect
+    }
+
     /// Adds a further doubt about the same clock, from the same builder or another one.
     pub fn add(&mut self, doubt: &Doubt) {
         self.first = self.first.min(doubt.first.number());

@@ -108,6 +108,15 @@ impl Track {
         self.standing == Standing::Locked
     }
 
+    /// Returns the doubt that lasts, if there is one.
+    pub(super) fn doubt(&self) -> Option<Change> {
+        match self.standing {
+            Standing::Suspect => Some(Change::Suspected),
+            Standing::Locked if self.score > 0.0 => Some(Change::Doubted),
+            _ => None,
+        }
+    }
+
     /// Begins to learn from this reading.
     pub(super) fn anchor(&mut self, scale: &Scale, ticks: u64, at: i64) {
         self.take(scale, Relation::anchored(scale, ticks, at));

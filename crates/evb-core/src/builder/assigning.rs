@@ -92,6 +92,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.unaccounted.say_again();
         self.accepted = None;
         self.lanes.forget_told();
+        self.guard.iter_mut().for_each(|guard| guard.report_again());
         self.next_heartbeat = now;
     }
 

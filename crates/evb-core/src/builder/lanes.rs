@@ -1,4 +1,5 @@
 //! [`Lanes`]: the lanes of one builder, and the policy that grants on them.
+// tidy: long because all inputs of the lanes stand together.
 
 #[cfg(test)]
 mod tests;
@@ -89,6 +90,13 @@ impl<P: GrantPolicy> Lanes<P> {
     /// Returns the lane of that index.
     pub(super) fn lane(&self, lane: LaneIndex) -> &Reception {
         &self.lanes[lane]
+    }
+
+    /// Counts a fragment whose timestamp is not that of its event.
+    pub(super) fn note_disagreement(&mut self, source: SourceId, sources: &[SourceId]) {
+        if let Ok(index) = sources.binary_search(&source) {
+            self.lanes[index].counters_mut().disagreeing += 1;
+        }
     }
 
     /// Returns all lanes, by the indices of their sources.

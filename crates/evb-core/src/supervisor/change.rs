@@ -2,7 +2,7 @@
 
 use super::peer_names::{names, with_reasons};
 use crate::{
-    id::{BuilderId, Peer},
+    id::{BuilderId, Peer, SourceId},
     units::Frequency,
     wire::control::{MAX_BUILDERS, MAX_OUTSTANDING},
 };
@@ -20,6 +20,8 @@ pub enum RunChange {
     AddBuilder(BuilderId),
     /// Give a builder no more events, and let it leave.
     RemoveBuilder(BuilderId),
+    /// Take the present timestamps of a source as the right ones.
+    Learn(SourceId),
 }
 
 /// Error: the supervisor has ended.
@@ -88,6 +90,9 @@ pub enum ChangeError {
     /// The run's trigger has no rate that could be changed.
     #[error("the trigger of this run has no rate; only periodic and poisson triggers have one")]
     NoRate,
+    /// The timestamps of that source are not compared.
+    #[error("the timestamps of source {0} are not compared: give it and another source a `clock`")]
+    NoClock(SourceId),
     /// The builder to be added is part of the run already.
     #[error("builder {0} is part of the run already; nothing needs to be done")]
     KnownBuilder(BuilderId),

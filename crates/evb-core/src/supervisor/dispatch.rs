@@ -10,7 +10,8 @@ use core::{
 };
 
 use super::{
-    Recipients, RunPlan,
+    Recipients, RunPlan, SupervisorCore,
+    alignment::AlignmentWatch,
     assigner::Assigner,
     books::Books,
     culprits::culprits,
@@ -22,7 +23,7 @@ use super::{
     roster::Roster,
 };
 use crate::{
-    id::Peer,
+    id::{EventId, Peer},
     index::BuilderIndex,
     quantities::counted,
     time::Instant,
@@ -46,6 +47,7 @@ pub(super) struct Dispatch<'a> {
     pub(super) assigner: &'a mut Assigner,
     pub(super) books: &'a mut Books,
     pub(super) outbox: &'a mut Outbox,
+    pub(super) watch: Option<&'a mut AlignmentWatch>,
 }
 
 /// Returns true if a trigger counts, either as an event or as an inhibited trigger.
@@ -73,6 +75,17 @@ const FREE_PART: u64 = 16;
 pub(super) fn has_slots_to_give(slots: u32, assigner: &Assigner, outbox: &Outbox) -> bool {
     let (free, all) = (assigner.free_slots(), u64::from(slots) * assigner.builders());
     has_slot(assigner, outbox) && free * FREE_PART >= all
+}
+
+/// Returns the time at which the next trigger can be decided.
+pub(super) fn next_decision(core: &SupervisorCore) -> Option<Instant> {
+    let has_slots = has_slots_to_give(core.plan.slots, &core.assigner, &core.outbox);
+    let has_slot = takes_triggers(core.phase, &core.intake) && has_slots;
+    let batch = batch_time(&core.plan, &core.roster);
+    // Where each free slot is a trigger, it is due at once.
+    let is_free = core.intake.is_free() && has_slot && !batch.is_zero() && !core.roster.is_idle();
+    let due = if is_free { Some(Instant::ZERO) } else { core.own_trigger_due() };
+    core.intake.next_decision(due, has_slot, batch)
 }
 
 /// Returns the time for which decisions are collected into one message.
@@ -174,6 +187,10 @@ impl Dispatch<'_> {
             return Continue(());
         };
         let event = self.outbox.assign(builder, triggered.as_nanos(), now);
+        if let Some(watch) = &mut self.watch {
+            let utc = self.outbox.utc_zero_ns().wrapping_add(triggered.as_nanos());
+            watch.note_trigger(EventId::new(event), Instant::from_nanos(utc));
+        }
         self.assigner.assign(event, triggered.as_nanos(), self.roster.version(), builder);
         self.books.assign(builder);
         if self.plan.events.is_some_and(|events| self.books.assigned() >= events) {

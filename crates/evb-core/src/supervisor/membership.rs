@@ -20,6 +20,7 @@ use super::{
     seats::{BuilderSeat, Connection, Leaving},
 };
 use crate::{
+    alignment::message_of,
     id::{BuilderId, Peer},
     index::{BuilderIndex, SourceIndex},
     quantities::counted,
@@ -47,6 +48,9 @@ pub(super) fn begin_of(plan: &RunPlan, begun: Option<&Begin>) -> Begin {
         run_id: plan.run_id,
         sources: plan.source_names.iter().map(|(id, text)| name(id.number(), text)).collect(),
         builders: builders.map(|(id, text)| name(id.number(), text)).collect(),
+        clocks: plan.clocks.clocks.iter().map(|(source, clock)| message_of(*source, clock)).collect(),
+        lead: plan.clocks.lead_source().map_or(0, |source| 1 + u32::from(source.number())),
+        host_times: plan.clocks.host_times,
         ..begun.cloned().unwrap_or_default()
     }
 }

@@ -103,5 +103,9 @@ pub(super) fn kind(message: &Message) -> &'static str {
         Message::Begun(_) => "a begun message",
         Message::Leaving(_) => "a leaving message",
         Message::Readout(_) => "the state of a readout",
+        Message::Alignment(_) => "doubts about clocks",
+        Message::ReadingsWanted(_) => "a question for timestamps",
+        Message::Readings(_) => "timestamps",
+        Message::Learn(_) => "a learn message",
     }
 }

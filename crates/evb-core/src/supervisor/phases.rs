@@ -90,6 +90,7 @@ impl SupervisorCore {
     pub(super) fn finish(&mut self, now: Instant) {
         self.membership().publish(now);
         self.books.drain(now);
+        self.verdicts().ask_a_last_time(now);
         self.outbox.send(Recipients::Everyone, Message::Finish(Finish {}));
         self.phase = Phase::Reporting { until: now + self.plan.report_timeout };
         if !self.books.is_started() {
@@ -102,6 +103,7 @@ impl SupervisorCore {
 
     pub(super) fn close_ledger(&mut self, now: Instant) {
         self.membership().publish(now);
+        self.verdicts().conclude(now);
         self.phase = Phase::Ended;
         let drained = self.books.times().drained.unwrap_or(now);
         self.roster.end_absences(drained);

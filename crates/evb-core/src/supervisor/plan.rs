@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use super::{FirstReadouts, SourceLoss};
 use crate::{
+    alignment::GuardedClocks,
     id::{BuilderId, Epoch, Peer, RunId, RunNumber, SourceId},
     live::FEW_HEARTBEATS,
     set::MAX_SOURCES,
@@ -36,6 +37,18 @@ pub enum AssignmentPolicy {
     RoundRobin,
     /// The next event goes to the builder with the most free slots.
     LeastLoaded,
+}
+
+/// Action when a source is found to deliver fragments of other events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnSlip {
+    /// The run goes on, with a problem in its report.
+    #[default]
+    Report,
+    /// The run is paused, so that an operator can look at the source.
+    Pause,
+    /// The run ends.
+    Stop,
 }
 
 /// The plan of a run: its peers, its trigger, its length, and its time limits.
@@ -75,6 +88,10 @@ pub struct RunPlan {
     pub source_names: BTreeMap<SourceId, String>,
     /// Names of the builders that have one, within the same limits; a builder may join later.
     pub builder_names: BTreeMap<BuilderId, String>,
+    /// Clocks of the sources whose timestamps are compared.
+    pub clocks: GuardedClocks,
+    /// Action when a source is found to deliver fragments of other events.
+    pub on_slip: OnSlip,
     /// Kind of trigger.
     pub trigger: TriggerKind,
     /// Rule by which the builder of the next event is chosen.
@@ -209,6 +226,8 @@ impl RunPlan {
             builders,
             source_names: BTreeMap::new(),
             builder_names: BTreeMap::new(),
+            clocks: GuardedClocks::default(),
+            on_slip: OnSlip::Report,
             trigger: TriggerKind::AsFastAsPossible,
             policy: AssignmentPolicy::RoundRobin,
             run_length: 1,

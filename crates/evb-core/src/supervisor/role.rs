@@ -166,6 +166,7 @@ impl SupervisorRole {
             RunChange::SetRate(rate) => self.core.set_rate(rate, now),
             RunChange::AddBuilder(id) => self.core.add_builder(id, now),
             RunChange::RemoveBuilder(id) => self.core.remove_builder(id, now),
+            RunChange::Learn(source) => self.core.verdicts().learn(source, now),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::{
     set::SourceSet,
     time::Instant,
     wire::journal::{
-        Begun, BuilderTotals, CauseOfLoss, Change, Entry, Expectation, Finding, SourceTotals, Totals,
+        Begun, BuilderTotals, CauseOfLoss, Change, Entry, Expectation, Finding, Judged, SourceTotals, Totals,
     },
 };
 
@@ -47,6 +47,10 @@ pub(super) fn entries(core: &SupervisorCore, now: Instant) -> Vec<Entry> {
     whats.extend(books.findings().remarks().iter().map(|remark| {
         What::Finding(Finding { problem: remark.clone(), remark: true, ..Finding::default() })
     }));
+    let misaligned = core.watch.iter().flat_map(|watch| watch.misaligned());
+    whats.extend(
+        misaligned.map(|source| What::Judged(Judged { source: source.number().into(), is_misaligned: true })),
+    );
     whats.push(What::Paused(intake.is_paused()));
     whats.extend(intake.rate().map(|rate| What::Rate(rate.hertz())));
     let entry = |at: Instant, what| Entry { at_ns: at.as_nanos(), what: Some(what) };

@@ -20,6 +20,7 @@ choices! {
         Decided(Decided) = 7, Reassigned(Reassigned) = 8, Accounted(Accounted) = 9, Over(u32) = 10, Lost(Lost) = 11,
         Membership(Membership) = 12, Finding(Finding) = 13, Paused(bool) = 14, Stopping(String) = 15,
         Ended(u32) = 16, Totals(Totals) = 17, Rate(f64) = 18, Resumed(Resumed) = 19, Begin(Begin) = 20,
+        Judged(Judged) = 21,
     }
 }
 
@@ -57,6 +58,9 @@ messages! {
     #[derive(Copy)]
     pub struct Membership { builder: u32 = 1, change: Change = 2 }
     pub struct Finding { problem: String = 1, failure: bool = 2, remark: bool = 3 }
+    /// A change in whether a source is known to deliver fragments of other events.
+    #[derive(Copy)]
+    pub struct Judged { source: u32 = 1, is_misaligned: bool = 2 }
     /// The state of the run, which replaces all earlier entries.
     pub struct Totals {
         triggered: u64 = 1, inhibited: u64 = 2, lost: u64 = 3, roster_version: u32 = 4,

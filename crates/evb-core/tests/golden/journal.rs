@@ -6,8 +6,8 @@ use evb_core::{
         control::{Begin, Completions, Decisions, Exception, Outcome, Role},
         journal::{
             Accounted, Begun, Blame, BuilderCounts, BuilderTotals, CauseOfLoss, Change, Decided, Entry,
-            Expectation, Finding, Held, Lost, Membership, Reassigned, Registered, Resumed, RosterChange,
-            SourceTotals, Started, Totals, What,
+            Expectation, Finding, Held, Judged, Lost, Membership, Reassigned, Registered, Resumed,
+            RosterChange, SourceTotals, Started, Totals, What,
         },
     },
 };
@@ -89,6 +89,7 @@ fn changes() -> Vec<(&'static str, What)> {
         ("rate", What::Rate(2.5)),
         ("resumed", What::Resumed(Resumed { boot_id: "another boot".to_owned() })),
         ("begin", What::Begin(begin)),
+        ("judged", What::Judged(Judged { source: 3, is_misaligned: true })),
     ]
 }
 

@@ -2,16 +2,18 @@
 
 use bytes::BytesMut;
 use evb_core::{
+    alignment::readings_message,
     fragment::Timestamp,
     id::{BuilderId, Epoch, EventId, RunId, SourceId},
     wire::{
         control::{
-            Accepted, Accounted, Assignments, Begin, Begun, BuilderAddress, BuilderReport, Completions,
-            ContradictionReport, Control, DatagramReport, DatagramTimes, Decisions, Exception, Finish,
-            GrantStages, Heartbeat, Hello, HelloReply, Holding, Holdings, LaneReport, LaneState, Leaving,
-            Live, Load, Message, Name, Outcome, PathReport, ReadoutState, ReadoutStatus, Ready, Reason,
-            Refusal, RefusalReport, Reply, Report, Role, RoleReport, Roster, RunEnd, RunParameters,
-            SourceReport, Stop, TrainReport, Triggers, Welcome,
+            Accepted, Accounted, AlignmentReport, Assignments, Begin, Begun, BuilderAddress, BuilderReport,
+            Clock, ClockDoubt, ClockRelation, ClockRelations, Completions, ContradictionReport, Control,
+            DatagramReport, DatagramTimes, Decisions, Exception, Finish, GrantStages, Heartbeat, Hello,
+            HelloReply, Holding, Holdings, LaneReport, LaneState, Learn, Leaving, Live, Load, Message, Name,
+            Outcome, PathReport, ReadingsWanted, ReadoutState, ReadoutStatus, Ready, Reason, Refusal,
+            RefusalReport, Reply, Report, Role, RoleReport, Roster, RunEnd, RunParameters, SourceReport,
+            Stop, TrainReport, Triggers, Welcome,
         },
         datagram::{Association, DatagramHeader, DatagramKind},
         encoding::Encoding,
@@ -101,6 +103,32 @@ fn begin() -> Begin {
         comment: "new crate".to_owned(),
         sources: vec![name(3, "TPC crate 1")],
         builders: vec![name(2, "pc2")],
+        clocks: vec![Clock {
+            source: 3,
+            rate_uhz: 125_000_000_000_000,
+            bits: 48,
+            wrap: 0,
+            tolerance_ns: 100,
+            accuracy_ppb: 100_000,
+        }],
+        lead: 4,
+        host_times: true,
+    }
+}
+
+fn doubts() -> AlignmentReport {
+    let relation = ClockRelation {
+        ticks: 77,
+        at: 64_000,
+        is_proven: true,
+        phase: 0.25f64.to_bits(),
+        rate: 1e-5f64.to_bits(),
+        bound: 2e-7f64.to_bits(),
+    };
+    AlignmentReport {
+        doubts: vec![ClockDoubt { source: 3, first: 41, is_suspect: true, is_tie: true }],
+        returned: vec![1],
+        relations: Some(ClockRelations { lead: 0, at: 128_000, host_ns: 9_000, clocks: vec![relation] }),
     }
 }
 
@@ -156,6 +184,10 @@ fn control() -> Vec<Example> {
                 holds_first: true,
             }),
         ),
+        ("alignment", Message::Alignment(doubts())),
+        ("readings wanted", Message::ReadingsWanted(ReadingsWanted { question: 2, event: 60 })),
+        ("readings", Message::Readings(readings_message(2, [(60, 900), (59, 850)].into_iter()))),
+        ("learn", Message::Learn(Learn { source: 3 })),
         ("stop", Message::Stop(Stop { cause: "enough".to_owned() })),
         ("finish", Message::Finish(Finish {})),
         ("run-end", Message::RunEnd(run_end)),
@@ -293,6 +325,7 @@ fn lane(source: u32) -> LaneReport {
         timeouts: 17,
         late_after_loss: 18,
         duplicate_segments: 19,
+        disagreeing: 20,
     }
 }
 

@@ -181,7 +181,7 @@ impl SourceReport {
 
 impl Episode {
     fn of(found: &Finding, clocks: &Clocks<'_>) -> Self {
-        let (kind, text) = in_words(found.verdict, clocks);
+        let (kind, text) = (found.verdict.kind(), found.verdict.sentence(|clock| clocks.named(clock)));
         let shift = match found.verdict {
             Explanation::Slip { shift, .. } => Some(shift),
             _ => None,
@@ -195,53 +195,6 @@ impl Episode {
             disputed: found.is_disputed,
             text,
         }
-    }
-}
-
-/// Returns the kind of a verdict, and what it says about a source, as a sentence without subject.
-fn in_words(verdict: Explanation, clocks: &Clocks<'_>) -> (&'static str, String) {
-    match verdict {
-        Explanation::Slip { shift, offset_is_new } => {
-            let count = shift.unsigned_abs();
-            let (how, whose) = match shift > 0 {
-                true => (format!("missed {}", counted(count, "trigger")), "later"),
-                false => (format!("had {} twice", counted(count, "trigger")), "earlier"),
-            };
-            let reset = if offset_is_new { ", and its clock was reset" } else { "" };
-            ("slip", format!("{how}{reset}: its fragments belong to {} {whose}", counted(count, "event")))
-        }
-        Explanation::ClockJump { nanos } => (
-            "clock jump",
-            format!("had its clock reset, or moved by {:.3} ms: its events are right", nanos / 1e6),
-        ),
-        Explanation::OtherBits(bits) => (
-            "other bits",
-            format!("has a clock of {bits} bits, not of as many as configured: its events are right"),
-        ),
-        Explanation::OtherRate { ppm } => (
-            "other rate",
-            format!("has a clock {ppm:+.1} ppm from the configured rate: its events are right"),
-        ),
-        Explanation::ExchangedWith(other) => {
-            let other = clocks.named(other);
-            ("exchanged", format!("sends the fragments of {other}: cables or addresses are exchanged"))
-        }
-        Explanation::Stuck => ("stuck", "sends the same timestamp all the time: nothing is known".to_owned()),
-        Explanation::SwappedPair => {
-            ("swapped", "exchanged the fragments of two neighbouring events".to_owned())
-        }
-        Explanation::SingleStamps => {
-            ("single timestamps", "had wrong single timestamps: the events around them are right".to_owned())
-        }
-        Explanation::Foreign => (
-            "foreign",
-            "sends what fits no event within 16 of its own: data of another run, or a broken clock"
-                .to_owned(),
-        ),
-        Explanation::Unclear => (
-            "unclear",
-            "fits at several shifts, because the triggers are too regular to tell which".to_owned(),
-        ),
     }
 }
 

@@ -8,9 +8,10 @@ mod tests;
 use core::time::Duration;
 
 use evb_core::{
+    alignment::GuardedClocks,
     builder::{Output, RosterError},
     event::Event,
-    id::RunNumber,
+    id::{RunNumber, SourceId},
     index::LaneIndex,
     quantities::counted,
     session::{
@@ -305,6 +306,9 @@ impl BuilderRole {
         if !self.core.is_idle() && now < limit {
             return None;
         }
+        if let Some(doubts) = self.core.last_doubts() {
+            return Some(BuilderOutput::Send(doubts));
+        }
         self.finish = None;
         Some(BuilderOutput::Report(self.core.report()))
     }
@@ -326,10 +330,14 @@ impl BuilderRole {
                 self.attendance.begin(&begin)?;
                 self.plan.set_run(RunNumber::new(begin.run));
                 self.core.set_run(RunNumber::new(begin.run));
+                self.core.guard(GuardedClocks::of(&begin));
                 self.begin = Some(Box::new(begin));
             }
             Some(Message::Roster(roster)) => self.handle_roster(&roster, now)?,
             Some(Message::Heartbeat(heartbeat)) => self.core.handle_heartbeat(&heartbeat, now),
+            Some(Message::Learn(learn)) => {
+                u16::try_from(learn.source).into_iter().for_each(|id| self.core.learn(SourceId::new(id)));
+            }
             Some(Message::Stop(_)) => self.expects_end = true,
             Some(Message::Finish(_)) => {
                 self.finish = Some(now + LAST_WRITES);

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 
 use bytes::BytesMut;
 use evb_core::{
+    alignment::GuardedClocks,
     fragment::Fragment,
     id::{BuilderId, EventId, Peer, SourceId},
     index::LaneIndex,
@@ -390,12 +391,14 @@ impl SourceRole {
             }
             Some(Message::Begin(begin)) => {
                 self.attendance.begin(&begin)?;
+                core.remember_readings(GuardedClocks::of(&begin).compares(core.config().id));
                 if !self.is_under_way {
                     core.begin();
                 }
                 self.begin();
             }
             Some(Message::Heartbeat(heartbeat)) => core.handle_heartbeat(&heartbeat, now),
+            Some(Message::ReadingsWanted(wanted)) => core.handle_readings_wanted(wanted, now),
             Some(Message::Stop(_)) => self.stage = RunStage::Stopped,
             Some(Message::Finish(_)) => {
                 self.stage = RunStage::Stopped;

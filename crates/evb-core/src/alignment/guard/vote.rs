@@ -1,7 +1,7 @@
 //! The vote of the clocks about an event on which they disagree: the largest group of clocks that
 //! agree with each other is right.
 
-use super::{Guard, LEAP, Ruled, Watched};
+use super::{Guard, Ruled, Watched};
 use crate::time::Instant;
 
 /// Number of disagreeing clocks that are tried as the judge, so that the cost stays linear.
@@ -18,7 +18,7 @@ pub(super) struct Vote {
 
 impl Guard {
     pub(super) fn vote(&self, host: Instant, readings: &[Option<u64>], ruled: &Ruled) -> Vote {
-        let leaps = ruled.at.wrapping_sub(self.near(host)).unsigned_abs() > LEAP;
+        let leaps = ruled.at.wrapping_sub(self.near(host)).unsigned_abs() > self.leap;
         let voters = || {
             let all = self.watched.iter().zip(readings).enumerate();
             all.filter_map(|(position, (watched, reading))| {

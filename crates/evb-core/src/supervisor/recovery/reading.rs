@@ -1,7 +1,7 @@
 //! [`Reading`]: restores the supervisor's state from the entries of a journal.
 
 use crate::{
-    id::RunNumber,
+    id::{RunNumber, SourceId},
     ledger::Annotation,
     quantities::counted,
     supervisor::{
@@ -152,6 +152,11 @@ impl Reading {
             What::Lost(lost) => self.recall_loss(lost)?,
             What::Membership(membership) => self.recall_membership(membership)?,
             What::Finding(finding) => core.books.recall_finding(finding),
+            What::Judged(judged) => {
+                if let (Some(watch), Ok(source)) = (&mut core.watch, u16::try_from(judged.source)) {
+                    watch.set_misaligned(SourceId::new(source), judged.is_misaligned);
+                }
+            }
             What::Paused(paused) => core.intake.set_paused(*paused),
             What::Stopping(_) => core.books.stop(Some(at)),
             What::Rate(hertz) => {

@@ -28,7 +28,8 @@ choices! {
         Heartbeat(Heartbeat) = 5, Stop(Stop) = 6, Finish(Finish) = 7, Report(Report) = 8, RunEnd(RunEnd) = 9,
         Triggers(Triggers) = 10, Ready(Ready) = 11, Accounted(Accounted) = 12, Accepted(Accepted) = 13,
         Holdings(Holdings) = 14, Begin(Begin) = 15, Begun(Begun) = 16, Leaving(Leaving) = 17,
-        Readout(ReadoutStatus) = 18,
+        Readout(ReadoutStatus) = 18, Alignment(AlignmentReport) = 19, ReadingsWanted(ReadingsWanted) = 20,
+        Readings(Readings) = 21, Learn(Learn) = 22,
     }
     pub enum RoleReport { Source(SourceReport) = 1, Builder(BuilderReport) = 2 }
 }
@@ -106,9 +107,39 @@ messages! {
     pub struct Begin {
         run: u32 = 1, run_id: RunId = 2, begun_utc_ns: u64 = 3, begun_ns: u64 = 4, clock_state: u32 = 5,
         kind: String = 6, comment: String = 7, sources: Vec<Name> = 8, builders: Vec<Name> = 9,
+        clocks: Vec<Clock> = 10, lead: u32 = 11, host_times: bool = 12,
     }
     /// Name of a source or builder.
     pub struct Name { id: u32 = 1, name: String = 2 }
+    /// The declared clock of a source's timestamps.
+    #[derive(Copy)]
+    pub struct Clock {
+        source: u32 = 1, rate_uhz: u64 = 2, bits: u32 = 3, wrap: u64 = 4, tolerance_ns: u64 = 5, accuracy_ppb: u64 = 6,
+    }
+    /// A builder's doubts about clocks, and the relations of all clocks at that time.
+    pub struct AlignmentReport {
+        doubts: Vec<ClockDoubt> = 1, returned: Vec<u32> = 2, relations: Option<ClockRelations> = 3,
+    }
+    #[derive(Copy)]
+    pub struct ClockDoubt { source: u32 = 1, first: u64 = 2, is_suspect: bool = 3, is_tie: bool = 4 }
+    /// Relations of the clocks, in the order of [`Begin`], to the lead's time.
+    pub struct ClockRelations { lead: u32 = 1, at: u64 = 2, host_ns: u64 = 3, clocks: Vec<ClockRelation> = 4 }
+    /// The relation of one clock to the lead's time. The last three numbers are the bits of
+    /// floating-point numbers.
+    #[derive(Copy)]
+    pub struct ClockRelation {
+        ticks: u64 = 1, at: u64 = 2, is_proven: bool = 3, phase: u64 = 4, rate: u64 = 5, bound: u64 = 6,
+    }
+    /// The supervisor's question for the timestamps of a source's last events, to be answered when
+    /// the source has the fragment of `event`.
+    #[derive(Copy)]
+    pub struct ReadingsWanted { question: u32 = 1, event: u64 = 2 }
+    /// A source's answer: its last events with their timestamps, beginning with the last one. The
+    /// numbers are differences to those before, modulo 2⁶⁴.
+    pub struct Readings { question: u32 = 1, events: Vec<u64> = 2, ticks: Vec<u64> = 3 }
+    /// The present timestamps of a source are right, so builders learn its clock again.
+    #[derive(Copy)]
+    pub struct Learn { source: u32 = 1 }
     /// A peer's answer to [`Begin`]: it is ready for events, unless it gives a reason why not.
     pub struct Begun { refusal: String = 1, highest_run: u64 = 2 }
     /// The reason for which a peer ends its part in the run before the run is over.

@@ -1,0 +1,143 @@
+//! [`EventGuard`]: the alignment guard over the events of a builder, before they go to the sink.
+
+use core::time::Duration;
+
+use crate::{
+    alignment::{Alignment, Guard, GuardedClocks},
+    event::Event,
+    id::SourceId,
+    time::Instant,
+    wire::control::AlignmentReport,
+};
+
+/// Most reports per heartbeat interval. Doubts that come in between wait, and are reported
+/// together.
+const REPORTS: u32 = 5;
+
+/// The guard of a builder, and what the supervisor was not told yet.
+#[derive(Debug)]
+pub(crate) struct EventGuard {
+    clocks: GuardedClocks,
+    guard: Guard,
+    /// Readings of the present event, by clock.
+    readings: Vec<Option<u64>>,
+    /// True if there are doubts or returns to report.
+    has_news: bool,
+    /// Time from which reports are counted, and their number.
+    counted: (Instant, u32),
+    /// Heartbeat interval of the builder.
+    interval: Duration,
+}
+
+impl EventGuard {
+    /// Returns the guard over these clocks; `None` if there are too few to compare.
+    pub(crate) fn new(clocks: GuardedClocks, interval: Duration) -> Option<Self> {
+        if !clocks.can_compare() {
+            return None;
+        }
+        let all = clocks.only_clocks();
+        let guard = match clocks.lead {
+            Some(lead) => Guard::with_lead(&all, lead),
+            None => Guard::new(&all),
+        };
+        let guard = if clocks.host_times { guard } else { guard.without_host_times() };
+        let (readings, counted) = (vec![None; all.len()], (Instant::ZERO, 0));
+        Some(Self { clocks, guard, readings, has_news: false, counted, interval })
+    }
+
+    /// Returns the clocks that are compared.
+    pub(crate) fn clocks(&self) -> &GuardedClocks {
+        &self.clocks
+    }
+
+    /// Compares the timestamps of an event, and notes the result at each fragment. Calls
+    /// `disagrees` for each source whose fragment does not belong to the event.
+    pub(crate) fn observe(&mut self, event: &mut Event, mut disagrees: impl FnMut(SourceId)) {
+        self.read(event);
+        let seen = self.guard.observe(event.id, Instant::from_nanos(event.utc.as_nanos()), &self.readings);
+        self.has_news |= seen.doubts + seen.returned > 0;
+        let mut clocks = self.clocks.sources();
+        let mut next = clocks.next();
+        for part in &mut event.fragments {
+            while next.is_some_and(|(_, source)| source < part.source) {
+                next = clocks.next();
+            }
+            let Some((clock, _)) = next.filter(|(_, source)| *source == part.source) else { continue };
+            part.alignment = self.guard.alignment(clock);
+            if part.alignment == Alignment::Disagrees {
+                disagrees(part.source);
+            }
+        }
+    }
+
+    /// Takes the timestamps of an event. Clocks and fragments are both in the order of sources.
+    fn read(&mut self, event: &Event) {
+        let mut parts = event.fragments.iter();
+        let mut part = parts.next();
+        for ((_, source), reading) in self.clocks.sources().zip(&mut self.readings) {
+            while part.is_some_and(|part| part.source < source) {
+                part = parts.next();
+            }
+            *reading = part.filter(|part| part.source == source).map(|part| part.timestamp.ticks());
+        }
+    }
+
+    /// Returns the report that is due, if there is one.
+    pub(crate) fn next_report(&mut self, now: Instant) -> Option<AlignmentReport> {
+        if !self.has_news || self.next_time().is_some_and(|due| due > now) {
+            return None;
+        }
+        if now.since(self.counted.0) >= self.interval {
+            self.counted = (now, 0);
+        }
+        self.counted.1 += 1;
+        Some(self.take_report())
+    }
+
+    /// Returns what the supervisor was not told yet, however soon.
+    pub(crate) fn last_report(&mut self) -> Option<AlignmentReport> {
+        self.has_news.then(|| self.take_report())
+    }
+
+    fn take_report(&mut self) -> AlignmentReport {
+        self.has_news = false;
+        let mut report = AlignmentReport::default();
+        while let Some(doubt) = self.guard.next_doubt() {
+            report.doubts.extend(self.clocks.source(doubt.clock).map(|source| doubt.message(source)));
+        }
+        while let Some(clock) = self.guard.next_returned() {
+            report.returned.extend(self.clocks.source(clock).map(|source| u32::from(source.number())));
+        }
+        if !report.doubts.is_empty() {
+            report.relations = Some(self.guard.survey().message());
+        }
+        report
+    }
+
+    /// Returns the time at which the next report may be sent; `None` if there is none.
+    pub(crate) fn next_time(&self) -> Option<Instant> {
+        let (since, count) = self.counted;
+        self.has_news.then(|| if count < REPORTS { since } else { since + self.interval })
+    }
+
+    /// Lets the next report repeat all doubts that last, because the supervisor may not know them.
+    pub(crate) fn report_again(&mut self) {
+        self.has_news |= self.guard.doubt_again();
+    }
+
+    /// Takes the present timestamps of a source as the right ones.
+    pub(crate) fn learn(&mut self, source: SourceId) {
+        if let Some(clock) = self.clocks.index(source) {
+            self.guard.learn(clock);
+        }
+    }
+
+    /// Checks the invariants.
+    ///
+    /// # Panics
+    /// Panics if an invariant does not hold, which is a defect of evb.
+    pub(crate) fn invariants(&self) {
+        self.guard.invariants();
+        assert_eq!(self.readings.len(), self.clocks.clocks.len(), "one reading for each clock");
+    }
+}

@@ -1,0 +1,292 @@
+//! [`AlignmentWatch`]: the part of the supervisor in the alignment guard. When a builder doubts a
+//! source, the supervisor asks sources for their last timestamps until it is clear what happened.
+
+#[cfg(test)]
+mod tests;
+
+use core::time::Duration;
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::{
+    alignment::{
+        Doubt, Explanation, Finding, Gathered, GuardedClocks, Inquiry, Survey, readings_of, survey_of,
+    },
+    fragment::Timestamp,
+    id::{EventId, SourceId},
+    index::ClockIndex,
+    time::Instant,
+    wire::control::{AlignmentReport, MalformedMessage, Readings, ReadingsWanted},
+};
+
+/// Number of trigger times that are remembered.
+const TIMES: usize = 1024;
+/// Time by which the event of a question lies ahead of the last decision, so that every source gets
+/// the question before the fragment.
+const AHEAD: Duration = Duration::from_millis(20);
+/// Time for which the answers to a question are awaited.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Most clocks that are asked beside those in question and their rulers.
+const WITNESSES: usize = 8;
+/// Most events by which a question lies ahead.
+const MOST_AHEAD: u64 = 1 << 20;
+/// Events after the first doubt without which timestamps that fit nowhere prove nothing.
+const ENOUGH: u64 = 40;
+
+/// The inquiries of a run, and what they know.
+#[derive(Clone, Debug)]
+pub(super) struct AlignmentWatch {
+    clocks: GuardedClocks,
+    /// Events and the times of their triggers in UTC, the newest last.
+    triggers: VecDeque<(EventId, Instant)>,
+    gathered: Gathered,
+    inquiries: Vec<ClockInquiry>,
+    question: Option<Question>,
+    questions: u32,
+}
+
+/// The state of the search for what happened to one clock.
+#[derive(Clone, Debug, Default)]
+struct ClockInquiry {
+    open: Option<(Inquiry, Survey)>,
+    /// Event up to which doubts are about what the last finding explained.
+    explained: EventId,
+    /// True while the source is known to deliver fragments of other events.
+    is_misaligned: bool,
+}
+
+/// A question to sources that is not answered yet.
+#[derive(Clone, Debug)]
+struct Question {
+    number: u32,
+    event: EventId,
+    /// Sources that have not answered.
+    waits_for: BTreeSet<SourceId>,
+    until: Instant,
+}
+
+/// Message with a question, and the sources that are to answer it.
+pub(super) type Asking = (ReadingsWanted, BTreeSet<SourceId>);
+
+impl AlignmentWatch {
+    /// Returns the watch over these clocks; `None` if there are too few to compare.
+    pub(super) fn new(clocks: &GuardedClocks) -> Option<Self> {
+        let count = clocks.clocks.len();
+        clocks.can_compare().then(|| Self {
+            clocks: clocks.clone(),
+            triggers: VecDeque::with_capacity(TIMES),
+            gathered: Gathered::new(count),
+            inquiries: vec![ClockInquiry::default(); count],
+            question: None,
+            questions: 0,
+        })
+    }
+
+    /// Returns the source of a clock.
+    pub(super) fn source(&self, clock: ClockIndex) -> Option<SourceId> {
+        self.clocks.source(clock)
+    }
+
+    /// Notes the decision on an event, and the time of its trigger in UTC.
+    pub(super) fn note_trigger(&mut self, event: EventId, at: Instant) {
+        if self.triggers.len() == TIMES {
+            self.triggers.pop_front();
+        }
+        self.triggers.push_back((event, at));
+    }
+
+    /// Handles a builder's doubts. Returns the sources that agree again, of those that were known
+    /// to be misaligned.
+    pub(super) fn handle_report(
+        &mut self,
+        report: &AlignmentReport,
+        decided: EventId,
+    ) -> Result<Vec<SourceId>, MalformedMessage> {
+        for doubt in &report.doubts {
+            let doubt = Doubt::of(doubt, &self.clocks)?;
+            let idle = self.is_idle();
+            let inquiry = &mut self.inquiries[doubt.clock];
+            if inquiry.is_misaligned || doubt.first <= inquiry.explained {
+                continue;
+            }
+            if let Some((inquiry, _)) = &mut inquiry.open {
+                inquiry.add(&doubt);
+                continue;
+            }
+            let Some(relations) = &report.relations else { continue };
+            let survey = survey_of(relations, &self.clocks)?;
+            inquiry.open = Some((Inquiry::new(&doubt, decided), survey));
+            if idle {
+                self.gathered = Gathered::new(self.clocks.clocks.len());
+            }
+        }
+        let returned = report.returned.iter().filter_map(|id| u16::try_from(*id).ok().map(SourceId::new));
+        Ok(returned.filter(|source| self.settle(*source, decided)).collect())
+    }
+
+    /// Notes that a source's timestamps are right from here on. Returns true if they were known to
+    /// be wrong.
+    pub(super) fn settle(&mut self, source: SourceId, decided: EventId) -> bool {
+        let Some(clock) = self.clocks.index(source) else { return false };
+        self.inquiries[clock].explained = decided;
+        core::mem::take(&mut self.inquiries[clock].is_misaligned)
+    }
+
+    /// Notes whether a source is known to deliver fragments of other events.
+    pub(super) fn set_misaligned(&mut self, source: SourceId, is_misaligned: bool) {
+        if let Some(clock) = self.clocks.index(source) {
+            self.inquiries[clock].is_misaligned = is_misaligned;
+        }
+    }
+
+    /// Returns true if the timestamps of that source are compared.
+    pub(super) fn watches(&self, source: SourceId) -> bool {
+        self.clocks.index(source).is_some()
+    }
+
+    /// Ends the inquiry about a source, and ignores doubts about events up to `decided`.
+    pub(super) fn forget(&mut self, source: SourceId, decided: EventId) {
+        if let Some(clock) = self.clocks.index(source) {
+            self.inquiries[clock] = ClockInquiry { explained: decided, ..ClockInquiry::default() };
+        }
+    }
+
+    /// Returns the sources that are known to deliver fragments of other events.
+    pub(super) fn misaligned(&self) -> impl Iterator<Item = SourceId> {
+        let all = self.clocks.sources().zip(&self.inquiries);
+        all.filter(|(_, inquiry)| inquiry.is_misaligned).map(|((_, source), _)| source)
+    }
+
+    /// Handles a source's answer.
+    pub(super) fn handle_readings(
+        &mut self,
+        source: SourceId,
+        readings: &Readings,
+    ) -> Result<(), MalformedMessage> {
+        let pairs = readings_of(readings)?;
+        let (Some(clock), false) = (self.clocks.index(source), self.is_idle()) else { return Ok(()) };
+        self.gathered.add(clock, pairs.map(|(event, ticks)| (EventId::new(event), Timestamp::new(ticks))));
+        if let Some(question) = self.question.as_mut().filter(|question| question.number == readings.question)
+        {
+            question.waits_for.remove(&source);
+        }
+        Ok(())
+    }
+
+    /// Returns the next question, if one is to be asked: at once about the time before the doubt,
+    /// and then about the event at which the next look is promising.
+    pub(super) fn next_question(&mut self, now: Instant) -> Option<Asking> {
+        if self.question.is_some() || self.is_idle() {
+            return None;
+        }
+        let ahead = EventId::new(self.decided().number() + self.events_in(AHEAD));
+        let is_first = self.gathered.is_empty();
+        let wanted = self.open().map(|(inquiry, _)| inquiry.next_look()).min()?;
+        if !is_first && wanted > ahead {
+            return None;
+        }
+        let event = if is_first { EventId::default() } else { wanted.max(ahead) };
+        Some(self.ask(event, now))
+    }
+
+    /// Returns a question for what sources know at the end of the run, if an inquiry is open.
+    pub(super) fn last_question(&mut self, now: Instant) -> Option<Asking> {
+        if self.is_idle() { None } else { Some(self.ask(EventId::default(), now)) }
+    }
+
+    fn ask(&mut self, event: EventId, now: Instant) -> Asking {
+        self.questions = self.questions.wrapping_add(1);
+        let number = self.questions;
+        let waits_for = self.concerned();
+        self.question = Some(Question { number, event, waits_for: waits_for.clone(), until: now + PATIENCE });
+        (ReadingsWanted { question: number, event: event.number() }, waits_for)
+    }
+
+    /// Returns the findings that are clear from the answers to the last question, once all sources
+    /// have answered or enough time has passed.
+    pub(super) fn look(&mut self, now: Instant) -> Vec<Finding> {
+        let is_over = |question: &mut Question| question.waits_for.is_empty() || question.until <= now;
+        let Some(question) = self.question.take_if(is_over) else { return Vec::new() };
+        self.add_trigger_times();
+        let waits = |(inquiry, _): &mut (Inquiry, Survey)| inquiry.next_look() <= question.event;
+        let mut found = Vec::new();
+        for place in &mut self.inquiries {
+            let Some((mut inquiry, survey)) = place.open.take_if(waits) else { continue };
+            match inquiry.look(&survey, &self.gathered) {
+                Some(finding) => found.push(finding),
+                None => place.open = Some((inquiry, survey)),
+            }
+        }
+        self.note(&found);
+        found
+    }
+
+    /// Ends all inquiries, because no further event follows. Returns the findings that are clear,
+    /// and the inquiries in which nothing is.
+    pub(super) fn conclude(&mut self) -> (Vec<Finding>, Vec<Inquiry>) {
+        self.add_trigger_times();
+        let decided = self.decided().number();
+        let (mut found, mut unclear) = (Vec::new(), Vec::new());
+        for place in &mut self.inquiries {
+            let Some((mut inquiry, survey)) = place.open.take() else { continue };
+            let concluded = inquiry.conclude(&survey, &self.gathered);
+            let is_short = decided.saturating_sub(inquiry.first().number()) < ENOUGH;
+            match concluded.filter(|found| found.verdict != Explanation::Foreign || !is_short) {
+                Some(finding) => found.push(finding),
+                None => unclear.push(inquiry),
+            }
+        }
+        self.note(&found);
+        (found, unclear)
+    }
+
+    /// Adds the times of triggers, if they say in which wrap of its clock a timestamp lies.
+    fn add_trigger_times(&mut self) {
+        if self.clocks.host_times {
+            self.gathered.add_hosts(self.triggers.iter().copied());
+        }
+    }
+
+    fn note(&mut self, found: &[Finding]) {
+        let decided = self.decided();
+        for finding in found {
+            let inquiry = &mut self.inquiries[finding.clock];
+            (inquiry.explained, inquiry.is_misaligned) = (decided, finding.verdict.is_misaligned());
+        }
+    }
+
+    /// Returns the time at which a question ends without all answers.
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        self.question.as_ref().map(|question| question.until)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.open().next().is_none()
+    }
+
+    fn open(&self) -> impl Iterator<Item = &(Inquiry, Survey)> {
+        self.inquiries.iter().filter_map(|inquiry| inquiry.open.as_ref())
+    }
+
+    fn decided(&self) -> EventId {
+        self.triggers.back().map(|(event, _)| *event).unwrap_or_default()
+    }
+
+    /// Returns the sources that can say something: those in question, their rulers, and some
+    /// others.
+    fn concerned(&self) -> BTreeSet<SourceId> {
+        let asked =
+            self.open().flat_map(|(inquiry, survey)| [Some(inquiry.clock()), survey.ruler(inquiry.clock())]);
+        let named: BTreeSet<SourceId> =
+            asked.flatten().filter_map(|clock| self.clocks.source(clock)).collect();
+        let others = self.clocks.sources().map(|(_, source)| source).filter(|source| !named.contains(source));
+        named.iter().copied().chain(others.take(WITNESSES)).collect()
+    }
+
+    /// Returns the number of events that are decided in that time, at the rate of the last ones.
+    fn events_in(&self, time: Duration) -> u64 {
+        let (Some(first), Some(last)) = (self.triggers.front(), self.triggers.back()) else { return 0 };
+        let (events, span) = (last.0.number() - first.0.number(), last.1.since(first.1));
+        let nanos = span.as_nanos().max(1);
+        u64::try_from(u128::from(events) * time.as_nanos() / nanos).unwrap_or(0).min(MOST_AHEAD)
+    }
+}

@@ -1,0 +1,206 @@
+//! Tests of the watch together with the guards of builders and the rings of sources.
+
+use super::*;
+use crate::{
+    alignment::{ClockWrap, DetectorClock, Explanation},
+    builder::EventGuard,
+    event::{Alignment, Event},
+    source::RecentReadings,
+    units::Frequency,
+    wire::control::AlignmentReport,
+};
+
+const SOURCES: u16 = 4;
+const BUILDERS: u64 = 2;
+
+fn source(number: u16) -> SourceId {
+    SourceId::new(number)
+}
+
+fn clocks() -> GuardedClocks {
+    let clock = |rate| {
+        let clock = DetectorClock::new(Frequency::from_hertz(rate).unwrap(), ClockWrap::Bits(48));
+        DetectorClock { tolerance: Duration::from_nanos(100), ..clock }
+    };
+    let rates = [125e6, 100e6, 62.5e6, 125e6];
+    let clocks = (1..=SOURCES).zip(rates).map(|(number, rate)| (source(number), clock(rate)));
+    GuardedClocks { clocks: clocks.collect(), lead: None, host_times: true }
+}
+
+/// Four sources, two builders that take turns, and the supervisor's watch.
+struct System {
+    watch: AlignmentWatch,
+    guards: Vec<EventGuard>,
+    rings: Vec<RecentReadings>,
+    found: Vec<Finding>,
+    /// Events with a fragment that disagrees.
+    flagged: Vec<u64>,
+    returned: Vec<SourceId>,
+}
+
+impl System {
+    fn new() -> Self {
+        let guard = |_| EventGuard::new(clocks(), Duration::from_millis(250)).unwrap();
+        Self {
+            watch: AlignmentWatch::new(&clocks()).unwrap(),
+            guards: (0..BUILDERS).map(guard).collect(),
+            rings: (0..SOURCES).map(|_| RecentReadings::default()).collect(),
+            found: Vec::new(),
+            flagged: Vec::new(),
+            returned: Vec::new(),
+        }
+    }
+
+    /// Returns the time of a trigger: about a millisecond after the one before.
+    fn at(event: u64) -> Instant {
+        Instant::from_nanos(1_000_000 * event + event * event % 97 * 8_000)
+    }
+
+    /// Builds an event in which each source delivers what belongs to the event that `of` names.
+    fn build(&mut self, event: u64, of: impl Fn(SourceId, u64) -> u64) {
+        let (id, now) = (EventId::new(event), Self::at(event));
+        self.watch.note_trigger(id, now);
+        let mut built = Event { id, utc: crate::time::Utc::from_nanos(now.as_nanos()), ..Event::default() };
+        for (ring, (source, clock)) in self.rings.iter_mut().zip(clocks().clocks) {
+            let seconds = Self::at(of(source, event)).as_nanos() as f64 / 1e9;
+            let timestamp = Timestamp::new((seconds * clock.rate.hertz()) as u64);
+            built.add(source, timestamp, bytes::Bytes::new());
+            ring.add(id, timestamp);
+        }
+        let guard = &mut self.guards[(event % BUILDERS) as usize];
+        let mut disagrees = false;
+        guard.observe(&mut built, |_| disagrees = true);
+        if disagrees {
+            self.flagged.push(event);
+        }
+        let states: Vec<_> = built.fragments().map(|part| part.alignment).collect();
+        assert_eq!(states.contains(&Alignment::Disagrees), disagrees);
+        assert!(!states.contains(&Alignment::Unchecked));
+        let report = guard.next_report(now);
+        report.iter().for_each(|report| self.hear(report, id));
+        self.talk(now);
+    }
+
+    fn hear(&mut self, report: &AlignmentReport, decided: EventId) {
+        self.returned.extend(self.watch.handle_report(report, decided).unwrap());
+    }
+
+    /// Carries questions and answers.
+    fn talk(&mut self, now: Instant) {
+        self.found.extend(self.watch.look(now));
+        let asking = self.watch.next_question(now);
+        self.carry(asking, now);
+    }
+
+    fn carry(&mut self, asking: Option<Asking>, now: Instant) {
+        if let Some((wanted, sources)) = asking {
+            for source in sources {
+                self.rings[usize::from(source.number()) - 1].handle_wanted(wanted, now);
+            }
+        }
+        for (number, ring) in (1..).zip(&mut self.rings) {
+            ring.handle_timeout(now);
+            if let Some(readings) = ring.take_answer() {
+                self.watch.handle_readings(source(number), &readings).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn a_healthy_run_asks_nothing_and_flags_nothing() {
+    let mut system = System::new();
+    for event in 1..=3000 {
+        system.build(event, |_, event| event);
+        assert!(system.watch.is_idle() && system.watch.question.is_none());
+    }
+    assert_eq!((system.flagged, system.found), (Vec::new(), Vec::new()));
+}
+
+#[test]
+fn a_board_that_misses_a_trigger_is_named_with_event_and_size_of_the_slip() {
+    for (shift, named) in [(1, 3), (2, 1), (-1, 2), (5, 4)] {
+        let mut system = System::new();
+        let of = |source: SourceId, event: u64| match source.number() == named && event >= 500 {
+            true => event.saturating_add_signed(shift),
+            false => event,
+        };
+        (1..=700).for_each(|event| system.build(event, of));
+        let [found] = system.found.as_slice() else { panic!("{shift}: {:?}", system.found) };
+        let verdict = Explanation::Slip { shift, offset_is_new: false };
+        assert_eq!((found.verdict, found.since, found.is_disputed), (verdict, EventId::new(500), false));
+        assert_eq!(system.watch.source(found.clock), Some(source(named)));
+        assert_eq!(system.flagged, (500..=700).collect::<Vec<_>>());
+        assert_eq!(system.watch.misaligned().collect::<Vec<_>>(), [source(named)]);
+    }
+}
+
+#[test]
+fn a_source_that_agrees_again_is_no_longer_misaligned() {
+    let mut system = System::new();
+    let of = |source: SourceId, event: u64| {
+        event + u64::from(source == source_of_the_fault() && (500..600).contains(&event))
+    };
+    (1..=800).for_each(|event| system.build(event, of));
+    assert_eq!((system.found.len(), system.returned.as_slice()), (1, [source_of_the_fault()].as_slice()));
+    assert_eq!(system.watch.misaligned().count(), 0);
+    assert_eq!(system.flagged, (500..600).collect::<Vec<_>>());
+}
+
+fn source_of_the_fault() -> SourceId {
+    source(2)
+}
+
+#[test]
+fn a_slip_shortly_before_the_end_is_named_or_at_least_suspected() {
+    for last in [501, 503, 505, 510, 520, 535] {
+        let mut system = System::new();
+        let of = |source: SourceId, event: u64| event + u64::from(source.number() == 3 && event >= 500);
+        (1..=last).for_each(|event| system.build(event, of));
+        let now = System::at(last + 1);
+        for guard in 0..system.guards.len() {
+            let report = system.guards[guard].last_report();
+            report.iter().for_each(|report| system.hear(report, EventId::new(last)));
+        }
+        let asking = system.watch.last_question(now);
+        system.carry(asking, now);
+        let (found, unclear) = system.watch.conclude();
+        let found: Vec<_> =
+            system.found.iter().chain(&found).map(|found| (found.verdict, found.since)).collect();
+        let slip = (Explanation::Slip { shift: 1, offset_is_new: false }, EventId::new(500));
+        let is_suspected = unclear
+            .iter()
+            .any(|inquiry| (inquiry.clock(), inquiry.first()) == (ClockIndex::new(2), EventId::new(500)));
+        assert!(found == [slip] || (found.is_empty() && is_suspected && last < 520), "{last}: {found:?}");
+    }
+}
+
+#[test]
+fn a_question_that_a_source_does_not_answer_ends_after_some_time() {
+    let mut system = System::new();
+    let of = |source: SourceId, event: u64| event + u64::from(source.number() == 3 && event >= 100);
+    (1..=102).for_each(|event| system.build(event, of));
+    let question = system.watch.question.as_mut().unwrap();
+    question.waits_for.insert(source(1));
+    let until = system.watch.next_timeout().unwrap();
+    let number = system.watch.questions;
+    system.talk(until);
+    assert!(system.watch.questions > number || system.watch.question.is_none());
+}
+
+#[test]
+fn doubts_about_sources_without_a_clock_and_impossible_relations_are_malformed() {
+    let mut system = System::new();
+    let of = |source: SourceId, event: u64| event + u64::from(source.number() == 3 && event >= 100);
+    (1..=99).for_each(|event| system.build(event, of));
+    let doubt = crate::wire::control::ClockDoubt { source: 9, first: 3, is_suspect: true, is_tie: false };
+    let report = AlignmentReport { doubts: vec![doubt], ..AlignmentReport::default() };
+    assert!(system.watch.handle_report(&report, EventId::new(99)).is_err());
+    let relations = crate::wire::control::ClockRelations::default();
+    let known = crate::wire::control::ClockDoubt { source: 3, ..doubt };
+    let report =
+        AlignmentReport { doubts: vec![known], relations: Some(relations), ..AlignmentReport::default() };
+    assert!(system.watch.handle_report(&report, EventId::new(99)).is_err());
+    let uneven = Readings { events: vec![1], ..Readings::default() };
+    assert!(system.watch.handle_readings(source(1), &uneven).is_err());
+}

@@ -1,0 +1,173 @@
+//! What the supervisor does with doubts about timestamps: it asks sources, and records and acts on
+//! what is found.
+
+use super::{ChangeError, OnSlip, Recipients, SupervisorCore, alignment::Asking, journal::What};
+use crate::{
+    alignment::{Explanation, Finding},
+    id::{Peer, SourceId},
+    index::ClockIndex,
+    time::Instant,
+    wire::{
+        control::{AlignmentReport, Learn, Message, Readings},
+        journal::Judged,
+    },
+};
+
+/// Remedy for fragments in wrong events.
+const REMEDY: &str = "the files flag these fragments (evbd verify --align lists them): check its trigger input, reset the boards, and start a new run";
+
+/// The supervisor where it watches whether timestamps agree.
+#[derive(Debug)]
+pub(crate) struct Verdicts<'a> {
+    pub(super) core: &'a mut SupervisorCore,
+}
+
+impl Verdicts<'_> {
+    /// Handles a builder's doubts about timestamps.
+    pub(super) fn handle_doubts(&mut self, peer: Peer, report: &AlignmentReport, now: Instant) {
+        let decided = self.core.decided();
+        let Some(watch) = &mut self.core.watch else { return };
+        let returned = match watch.handle_report(report, decided) {
+            Ok(returned) => returned,
+            Err(fault) => return self.core.expel(peer, fault.problem, now),
+        };
+        for source in returned {
+            let named = self.core.plan.named(Peer::Source(source));
+            self.judge(source, false, now);
+            self.remark(
+                format!("{named} agrees with the other clocks again, since event {decided} or before"),
+                now,
+            );
+        }
+    }
+
+    /// Handles the last timestamps of a source.
+    pub(super) fn handle_readings(&mut self, peer: Peer, readings: &Readings, now: Instant) {
+        let (Some(watch), Peer::Source(source)) = (&mut self.core.watch, peer) else { return };
+        if let Err(fault) = watch.handle_readings(source, readings) {
+            self.core.expel(peer, fault.problem, now);
+        }
+    }
+
+    /// Looks at the answers to the last question, and asks the next one.
+    pub(super) fn advance(&mut self, now: Instant) {
+        let Some(watch) = &mut self.core.watch else { return };
+        let found = watch.look(now);
+        let asking = watch.next_question(now);
+        found.iter().for_each(|finding| self.act_on(finding, now));
+        self.ask(asking);
+    }
+
+    /// Asks for what sources know at the end of the run.
+    pub(super) fn ask_a_last_time(&mut self, now: Instant) {
+        let asking = self.core.watch.as_mut().and_then(|watch| watch.last_question(now));
+        self.ask(asking);
+    }
+
+    /// Ends all inquiries at the end of the run.
+    pub(super) fn conclude(&mut self, now: Instant) {
+        let Some(watch) = &mut self.core.watch else { return };
+        let (found, unclear) = watch.conclude();
+        found.iter().for_each(|finding| self.act_on(finding, now));
+        for inquiry in unclear {
+            let (named, since) = (self.name_of(inquiry.clock()), inquiry.first());
+            let text = format!(
+                "since event {since}, timestamps of {named} disagree with the others, and the run ended before it was clear why"
+            );
+            match inquiry.is_suspect() {
+                true => self.core.problem(format!("{text}; {REMEDY}"), now),
+                false => self.remark(text, now),
+            }
+        }
+    }
+
+    /// Takes the present timestamps of a source as the right ones, because an operator says so.
+    ///
+    /// # Errors
+    /// Returns [`ChangeError`] if the timestamps of that source are not compared.
+    pub(crate) fn learn(&mut self, source: SourceId, now: Instant) -> Result<(), ChangeError> {
+        let decided = self.core.decided();
+        let Some(watch) = self.core.watch.as_mut().filter(|watch| watch.watches(source)) else {
+            return Err(ChangeError::NoClock(source));
+        };
+        if !self.core.phase.is_running() {
+            return Err(ChangeError::NotRunning);
+        }
+        watch.forget(source, decided);
+        let named = self.core.plan.named(Peer::Source(source));
+        let remark = format!("an operator took the timestamps of {named} as right from event {decided} on");
+        self.judge(source, false, now);
+        self.tell_to_learn(source);
+        self.remark(remark, now);
+        Ok(())
+    }
+
+    /// Records a finding, and pauses or ends the run if the plan says so.
+    fn act_on(&mut self, finding: &Finding, now: Instant) {
+        let Some(source) = self.core.watch.as_ref().and_then(|watch| watch.source(finding.clock)) else {
+            return;
+        };
+        let (named, since) = (self.core.plan.named(Peer::Source(source)), finding.since);
+        let sentence = finding.verdict.sentence(|clock| self.name_of(clock));
+        let or = match finding.is_disputed {
+            true => "; or the other sources did the contrary, which a third clock would tell",
+            false => "",
+        };
+        let text = format!("since event {since}, {named} {sentence}{or}");
+        let run = self.core.plan.run;
+        if !finding.verdict.is_misaligned() {
+            self.remark(text, now);
+            if finding.verdict != Explanation::SingleStamps {
+                self.tell_to_learn(source);
+            }
+            return;
+        }
+        tracing::error!(%run, "run {run}: {text}; {REMEDY}");
+        self.core.problem(format!("{text}; {REMEDY}"), now);
+        // Fragments that were exchanged in single events are over.
+        let lasts = finding.verdict != Explanation::SwappedPair;
+        self.judge(source, lasts, now);
+        match self.core.plan.on_slip {
+            OnSlip::Report => {}
+            // A run that is paused or stopping already needs nothing.
+            OnSlip::Pause => drop(self.core.pause(now)),
+            OnSlip::Stop => self.core.stop(&text, now),
+        }
+    }
+
+    fn remark(&mut self, remark: String, now: Instant) {
+        let run = self.core.plan.run;
+        tracing::warn!(%run, "run {run}: {remark}");
+        self.core.books.remark(remark, &mut self.core.outbox, now);
+    }
+
+    /// Notes in watch and journal whether a source is known to deliver fragments of other events.
+    fn judge(&mut self, source: SourceId, is_misaligned: bool, now: Instant) {
+        if let Some(watch) = &mut self.core.watch {
+            watch.set_misaligned(source, is_misaligned);
+        }
+        let judged = Judged { source: source.number().into(), is_misaligned };
+        self.core.outbox.journal(What::Judged(judged), now);
+    }
+
+    fn tell_to_learn(&mut self, source: SourceId) {
+        let builders: Vec<_> =
+            self.core.roster.builders().iter().filter(|seat| seat.is_active()).map(|seat| seat.id).collect();
+        for builder in builders {
+            let learn = Message::Learn(Learn { source: source.number().into() });
+            self.core.outbox.send(Recipients::Builder(builder), learn);
+        }
+    }
+
+    fn ask(&mut self, asking: Option<Asking>) {
+        let Some((wanted, sources)) = asking else { return };
+        for source in sources {
+            self.core.outbox.send(Recipients::Source(source), Message::ReadingsWanted(wanted));
+        }
+    }
+
+    fn name_of(&self, clock: ClockIndex) -> String {
+        let source = self.core.watch.as_ref().and_then(|watch| watch.source(clock)).unwrap_or_default();
+        self.core.plan.named(Peer::Source(source))
+    }
+}
