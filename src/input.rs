@@ -2,6 +2,7 @@
 //! front-end processes.
 
 mod pattern;
+mod board_clock;
 mod generator;
 mod check;
 #[cfg(feature = "km3net")]

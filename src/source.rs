@@ -24,7 +24,10 @@ use evb_core::{
 use crate::role::{self, AdmittedRole, RoleError, RoleHandle, RoleThread, RunOutcome};
 pub use blocking::BlockingSource;
 pub use config::SourceConfig;
-pub use evb_core::source::{BeforeStart, PushError as Refused};
+pub use evb_core::{
+    alignment::{ClockError, ClockWrap, DetectorClock},
+    source::{BeforeStart, PushError as Refused},
+};
 pub use front_ends::FrontEnds;
 pub(crate) use front_ends::ToldRun;
 pub use input::Permit;

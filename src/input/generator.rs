@@ -1,14 +1,18 @@
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
 use bytes::{Bytes as Payload, BytesMut};
 use evb_core::{
+    alignment::DetectorClock,
     fragment::{Fragment, Timestamp},
     id::{EventId, SourceId},
     rng::Rng,
     units::Bytes,
 };
 
-use super::pattern::{PatternStart, Stamp};
+use super::{
+    board_clock::{self, BoardClock},
+    pattern::{PatternStart, Stamp},
+};
 use crate::source::Readout;
 
 #[cfg(test)]
@@ -74,7 +78,7 @@ const LOOKS: usize = 4;
 /// recognizes.
 ///
 /// The size of a fragment depends on seed, source and event alone. A fragment's timestamp is the
-/// event's number. Large payloads resemble those of a readout card: their memory was written
+/// event's number, unless the generator [has a clock](Self::with_clock). Large payloads resemble those of a readout card: their memory was written
 /// before, the program writes only the stamp into it, and it is reused once no reference to the
 /// payload is left.
 ///
@@ -96,6 +100,10 @@ pub struct Generator {
     size: FragmentSize,
     limit: Bytes,
     seed: u64,
+    /// Clock of the timestamps; `None`: these are the numbers of the events.
+    clock: Option<BoardClock>,
+    /// Events by which the fragments from an event on are wrong.
+    slip: (i8, EventId),
     block: BytesMut,
     /// Large payloads in the order of their use, the oldest first.
     kept: VecDeque<Kept>,
@@ -110,6 +118,9 @@ struct Kept {
 }
 
 impl Generator {
+    /// Mean interval between events on the clocks of generators.
+    pub const MEAN_INTERVAL: Duration = board_clock::MEAN_INTERVAL;
+
     /// Creates a generator for one source; no fragment exceeds `limit`, the source's
     /// `max_fragment`.
     pub fn new(source: SourceId, size: FragmentSize, limit: Bytes, seed: u64) -> Self {
@@ -119,22 +130,85 @@ impl Generator {
             size,
             limit: limit.min(Bytes::new(u32::MAX.into())),
             seed,
+            clock: None,
+            slip: (0, EventId::FIRST),
             block: BytesMut::new(),
             kept: VecDeque::new(),
             kept_bytes: 0,
         }
     }
 
+    /// Lets timestamps be readings of a clock, with the jitter of a healthy board. Event *n* happens
+    /// at *n* × [`MEAN_INTERVAL`](Self::MEAN_INTERVAL), and up to half of that later: the same time
+    /// for the generators of all sources, whatever their seeds. The phase of the clock follows from
+    /// seed and source. Declare the clock to the supervisor too.
+    ///
+    /// ```
+    /// use evb::{
+    ///     input::{FragmentSize, Generator},
+    ///     prelude::*,
+    ///     source::{ClockWrap, DetectorClock},
+    /// };
+    ///
+    /// let clock = DetectorClock::new("125 MHz".parse()?, ClockWrap::Bits(48));
+    /// let (size, limit) = (FragmentSize::Fixed(Bytes::kib(1)), Bytes::kib(1));
+    /// let mut generator = Generator::new(SourceId::new(1), size, limit, 1).with_clock(&clock);
+    /// let mut time = |event| generator.generate(EventId::new(event)).timestamp.ticks();
+    /// // Between events 1 and 1001 is a second, or up to half a millisecond more or less.
+    /// let ticks = time(1001).wrapping_sub(time(1)) % (1 << 48);
+    /// assert!(ticks.abs_diff(125_000_000) < 63_000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_clock(self, clock: &DetectorClock) -> Self {
+        Self { clock: Some(BoardClock::new(clock, self.seed)), ..self }
+    }
+
+    /// Plants the fault of a board that missed `by` triggers, or had some twice if the number is
+    /// negative: from event `at` on, the fragment of event *n* has the content and the timestamp of
+    /// event *n* + `by`.
+    ///
+    /// ```
+    /// use evb::{
+    ///     input::{FragmentSize, Generator},
+    ///     prelude::*,
+    /// };
+    ///
+    /// let (size, limit) = (FragmentSize::Fixed(Bytes::kib(1)), Bytes::kib(1));
+    /// let healthy = || Generator::new(SourceId::new(1), size, limit, 1);
+    /// let mut faulty = healthy().with_slip(1, EventId::new(500));
+    /// let fragment = faulty.generate(EventId::new(500));
+    /// assert_eq!(fragment.event, EventId::new(500));
+    /// assert_eq!(fragment.payload, healthy().generate(EventId::new(501)).payload);
+    /// ```
+    #[must_use]
+    pub fn with_slip(self, by: i8, at: EventId) -> Self {
+        Self { slip: (by, at), ..self }
+    }
+
     /// Returns the size of the generated fragment of that event.
     pub fn size(&self, event: EventId) -> Bytes {
-        self.size.draw(&mut Rng::new(self.seed ^ event.number()), self.limit)
+        self.drawn(self.seen_by_board(event))
+    }
+
+    fn drawn(&self, seen: EventId) -> Bytes {
+        self.size.draw(&mut Rng::new(self.seed ^ seen.number()), self.limit)
     }
 
     /// Makes the fragment of that event.
     pub fn generate(&mut self, event: EventId) -> Fragment {
-        let length = self.size(event).as_usize();
-        let payload = if length < OWN_MEMORY { self.small(event, length) } else { self.large(event, length) };
-        Fragment::new(event, Timestamp::new(event.number()), payload)
+        let seen = self.seen_by_board(event);
+        let length = self.drawn(seen).as_usize();
+        let payload = if length < OWN_MEMORY { self.small(seen, length) } else { self.large(seen, length) };
+        let number = Timestamp::new(seen.number());
+        let timestamp = self.clock.as_ref().map_or(number, |clock| clock.reading(seen));
+        Fragment::new(event, timestamp, payload)
+    }
+
+    /// Returns the event whose content the board sends as that of `event`.
+    fn seen_by_board(&self, event: EventId) -> EventId {
+        let (by, at) = self.slip;
+        if event < at { event } else { EventId::new(event.number().saturating_add_signed(by.into())) }
     }
 
     /// Writes a payload into the block of memory that small payloads share.

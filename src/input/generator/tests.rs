@@ -1,3 +1,9 @@
+use evb_core::{
+    alignment::{ClockWrap, Guard},
+    time::Instant,
+    units::Frequency,
+};
+
 use super::*;
 
 const LIMIT: Bytes = Bytes::mib(4);
@@ -110,4 +116,65 @@ fn sizes_that_vary_share_memory_and_keep_their_content() {
         }
     }
     assert!(generator.kept.len() < 100);
+}
+
+/// Returns clocks of three kinds of boards.
+fn clocks() -> [DetectorClock; 3] {
+    let clock = |hertz, wrap| DetectorClock::new(Frequency::from_hertz(hertz).unwrap(), wrap);
+    let mut exact = clock(100e6, ClockWrap::Bits(32));
+    exact.tolerance = Duration::from_nanos(50);
+    [clock(125e6, ClockWrap::Bits(48)), exact, clock(40.079e6, ClockWrap::Ticks(3564))]
+}
+
+/// Returns the number of events, of every `step`-th until 20 000, that a guard flags, and the first
+/// of them. It has no time of a host.
+fn flagged(generators: &mut [Generator], clocks: &[DetectorClock], step: usize) -> (u64, u64) {
+    let mut guard = Guard::new(clocks);
+    let (mut count, mut first) = (0, 0);
+    for event in (1..=20_000).step_by(step).map(EventId::new) {
+        let ticks = |generator: &mut Generator| Some(generator.generate(event).timestamp.ticks());
+        let readings: Vec<_> = generators.iter_mut().map(ticks).collect();
+        if guard.observe(event, Instant::ZERO, &readings).disagree > 0 {
+            (count, first) = (count + 1, if first == 0 { event.number() } else { first });
+        }
+    }
+    (count, first)
+}
+
+fn boards(clocks: &[DetectorClock], seed: u64) -> Vec<Generator> {
+    let size = FragmentSize::Fixed(Bytes::new(20));
+    let board = |(id, clock)| Generator::new(SourceId::new(id), size, LIMIT, seed).with_clock(clock);
+    (1..).zip(clocks).map(board).collect()
+}
+
+#[test]
+fn the_guard_flags_no_healthy_generator_and_every_slip() {
+    let clocks = clocks();
+    for (seed, step) in [(1, 1), (2, 1), (3, 2), (4, 16)] {
+        assert_eq!(flagged(&mut boards(&clocks, seed), &clocks, step), (0, 0), "seed {seed}");
+    }
+    for by in [-16, -1, 1, 5, 16] {
+        let mut boards = boards(&clocks, 1);
+        let faulty = boards.remove(1).with_slip(by, EventId::new(5000));
+        boards.insert(1, faulty);
+        let (count, first) = flagged(&mut boards, &clocks, 1);
+        assert_eq!(first, 5000, "slip {by}");
+        assert!(count > 14_000, "slip {by}: {count} events flagged");
+    }
+}
+
+#[test]
+fn a_slip_exchanges_content_and_timestamp_from_its_event_on() {
+    let size = FragmentSize::Gaussian { mean: Bytes::new(1000), sigma: Bytes::new(300) };
+    let clock = clocks()[0];
+    let mut healthy = generator(size, 1).with_clock(&clock);
+    let mut faulty = generator(size, 1).with_clock(&clock).with_slip(-2, EventId::new(10));
+    for (event, content) in [(9, 9), (10, 8), (11, 9), (1000, 998)] {
+        let (sent, own) = (faulty.generate(EventId::new(event)), healthy.generate(EventId::new(content)));
+        assert_eq!(sent.event, EventId::new(event));
+        assert_eq!((sent.timestamp, &sent.payload), (own.timestamp, &own.payload));
+        assert_eq!(faulty.size(EventId::new(event)), own.size());
+    }
+    let mut before_all = generator(size, 1).with_slip(-16, EventId::FIRST);
+    assert_eq!(before_all.generate(EventId::FIRST).timestamp, Timestamp::new(0));
 }
