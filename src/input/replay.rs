@@ -5,12 +5,14 @@ use std::{
 
 use bytes::Bytes as Payload;
 use evb_core::{
+    alignment::DetectorClock,
     fragment::{Checksum, Fragment, Timestamp},
     id::{Epoch, EventId, SourceId},
     units::Bytes,
 };
 use evb_file::{EventFile, ReadError, Selection, VerifyError, files_of_run};
 
+use super::board_clock::ticks_of;
 #[cfg(feature = "km3net")]
 use super::km3net::{Km3netFlaw, SLICE_HEAD, Timeslices, first_length};
 use crate::source::Readout;
@@ -100,6 +102,10 @@ pub struct Replay {
     /// A fragment for each event; `None` if the source missed the event when it was recorded:
     /// replay misses it again.
     fragments: Vec<Option<Recorded>>,
+    /// Ticks that are added in each further pass.
+    pass: u128,
+    /// Number of different timestamps.
+    wrap: u128,
 }
 
 #[derive(Clone, Debug)]
@@ -118,6 +124,52 @@ impl Recorded {
 }
 
 impl Replay {
+    /// Plays these fragments, with the same timestamps in each pass.
+    fn of(fragments: Vec<Option<Recorded>>) -> Self {
+        Self { fragments, pass: 0, wrap: 1 << 64 }
+    }
+
+    /// Lets the clock of the timestamps run on: in each further pass, the timestamps are later by the
+    /// length of a pass, which is the last timestamp minus the first plus the mean interval, modulo
+    /// the wrap. If the source missed the first or the last recorded event, the mean interval stands
+    /// for its time, so the sources of a replay agree on the length only with periodic triggers. They
+    /// agree, too, only if no two recorded events are half a wrap or more apart.
+    ///
+    /// ```
+    /// use evb::{
+    ///     file::Selection,
+    ///     input::Replay,
+    ///     prelude::*,
+    ///     source::{ClockWrap, DetectorClock},
+    /// };
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let (dir, options) = (dir.path(), evb::file::WriterOptions::default());
+    /// # let run = LocalSystem::new(1, 1).events(2).start(|_| FileSink::new(dir, options)).await?;
+    /// # for (event, ticks) in [(1, 100), (2, 350)] {
+    /// #     let (event, time) = (EventId::new(event), Timestamp::new(ticks));
+    /// #     run.sources()[0].push(Fragment::new(event, time, "data")).await?;
+    /// # }
+    /// # run.finished().await?;
+    /// // The event files in `dir` hold two events, at 100 and 350 ticks.
+    /// let clock = DetectorClock::new("1 MHz".parse()?, ClockWrap::Bits(10));
+    /// let recorded = Replay::recorded(dir, SourceId::new(1), &Selection::default())?;
+    /// let mut replay = recorded.with_clock(&clock);
+    /// let mut time = |event| Some(replay.fragment(EventId::new(event))?.timestamp.ticks());
+    /// assert_eq!((time(1), time(2), time(3), time(4)), (Some(100), Some(350), Some(600), Some(850)));
+    /// assert_eq!(time(5), Some(1100 - 1024));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_clock(self, clock: &DetectorClock) -> Self {
+        let wrap = ticks_of(clock.wrap);
+        let pass = length_of_pass(&self.fragments, wrap as i128);
+        Self { pass: pass.rem_euclid(wrap as i128) as u128, wrap, ..self }
+    }
+
     /// Plays one optical module of a file of KM3NeT timeslices: event *n* has the module's frame of
     /// timeslice (*n* − 1) modulo the number of timeslices, and the UTC time of that timeslice in
     /// ticks of 16 ns. `module` is the module's position in the file, from 0. If a timeslice has no
@@ -143,7 +195,7 @@ impl Replay {
             return Err(ReplayError::NoModule { path: path.to_owned(), module, modules });
         }
         let recorded = slices.frames(module).map(|(timestamp, frame)| Some(Recorded::new(timestamp, frame)));
-        Ok(Self { fragments: recorded.collect() })
+        Ok(Self::of(recorded.collect()))
     }
 
     /// Checks that a file begins with a whole KM3NeT timeslice, without reading further.
@@ -207,7 +259,7 @@ impl Replay {
         if fragments.iter().all(Option::is_none) {
             return Err(ReplayError::NoFragments { path: path.to_owned(), source_id: source });
         }
-        Ok(Self { fragments })
+        Ok(Self::of(fragments))
     }
 
     /// Returns the number of recorded events, after which replay begins again; at least one.
@@ -233,10 +285,27 @@ fn recorded_files(
     Ok(files.into_iter().map(|file| Ok(EventFile::open(file)?)))
 }
 
+/// Returns the time in ticks from the begin of a pass to that of the next.
+fn length_of_pass(fragments: &[Option<Recorded>], wrap: i128) -> i128 {
+    let times = fragments.iter().enumerate();
+    let times = times.filter_map(|(place, recorded)| Some((place, recorded.as_ref()?.timestamp.ticks())));
+    let times: Vec<(usize, u64)> = times.collect();
+    let interval = |[(_, one), (_, next)]: &[(usize, u64); 2]| {
+        let later = (i128::from(*next) - i128::from(*one)).rem_euclid(wrap);
+        // Clocks have jitter, so that a simultaneous event may seem earlier.
+        if later > wrap / 2 { later - wrap } else { later }
+    };
+    let span: i128 = times.array_windows().map(interval).sum();
+    let intervals = times.last().map_or(0, |last| last.0 - times[0].0) as i128;
+    if intervals == 0 { 0 } else { (span * fragments.len() as i128 + intervals / 2) / intervals }
+}
+
 impl Readout for Replay {
     fn fragment(&mut self, event: EventId) -> Option<Fragment> {
-        let place = event.number().checked_sub(1)? % self.fragments.len() as u64;
-        let Recorded { timestamp, payload, checksum } = self.fragments[place as usize].clone()?;
+        let (number, events) = (event.number().checked_sub(1)?, self.fragments.len() as u64);
+        let Recorded { timestamp, payload, checksum } = self.fragments[(number % events) as usize].clone()?;
+        let ticks = u128::from(timestamp.ticks()) + u128::from(number / events) * self.pass;
+        let timestamp = Timestamp::new((ticks % self.wrap) as u64);
         Some(Fragment { event, timestamp, payload, checksum })
     }
 }

@@ -1,6 +1,9 @@
 use std::path::Path;
 
-use evb_core::id::{BuilderId, Epoch, RunNumber, SourceId};
+use evb_core::{
+    alignment::{ClockWrap, DetectorClock},
+    id::{BuilderId, Epoch, RunNumber, SourceId},
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -65,6 +68,21 @@ fn replayed_modules_give_every_recorded_timeslice_back() {
         given_back.extend_from_slice(&rebuilt);
     }
     assert_eq!(given_back[..bytes.len()], bytes);
+}
+
+/// The clock of the telescope counts ticks of 16 ns of UTC.
+#[test]
+fn the_clock_of_the_telescope_runs_on_in_further_passes() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(FILE);
+    let clock = DetectorClock::new("62.5 MHz".parse().unwrap(), ClockWrap::Bits(64));
+    let mut replay = Replay::km3net(&path, 0).unwrap().with_clock(&clock);
+    let time = |event| replay.fragment(EventId::new(event)).unwrap().timestamp.ticks();
+    let times: Vec<u64> = (1..=40).map(time).collect();
+    for pair in times.array_windows() {
+        let [one, next] = *pair;
+        // The file has a timeslice of each second.
+        assert_eq!(next - one, TICKS);
+    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use evb_core::{
+    alignment::ClockWrap,
     event::{Cause, Event, MissingSource},
     id::{BuilderId, RunId, RunNumber},
 };
@@ -90,4 +91,47 @@ fn files_without_such_timeslices_are_refused() {
         ),
         "{error}"
     );
+}
+
+/// Returns a replay of events with these timestamps, of which `None` is missing.
+fn replay_of(times: &[Option<u64>], wrap: ClockWrap) -> Replay {
+    let recorded = |ticks: &Option<u64>| Some(Recorded::new(Timestamp::new((*ticks)?), b"data"));
+    let clock = DetectorClock::new("1 MHz".parse().unwrap(), wrap);
+    Replay::of(times.iter().map(recorded).collect()).with_clock(&clock)
+}
+
+fn times(mut replay: Replay, events: u64) -> Vec<Option<u64>> {
+    let time = |event| Some(replay.fragment(EventId::new(event))?.timestamp.ticks());
+    (1..=events).map(time).collect()
+}
+
+#[test]
+fn a_clock_runs_on_in_further_passes() {
+    let (bits, some) = (ClockWrap::Bits(16), |times: &[u64]| times.iter().copied().map(Some).collect());
+    let given: Vec<_> = some(&[10, 30, 70]);
+    // The mean interval is 30 ticks, so a pass takes 90.
+    assert_eq!(times(replay_of(&given, bits), 7), some(&[10, 30, 70, 100, 120, 160, 190]));
+    let wrapped = times(replay_of(&[Some(65_500), Some(14)], bits), 4);
+    assert_eq!(wrapped, some(&[65_500, 14, 64, 114]));
+    let orbit = times(replay_of(&[Some(3560), Some(26)], ClockWrap::Ticks(3564)), 4);
+    assert_eq!(orbit, some(&[3560, 26, 56, 86]));
+    // Jitter lets a simultaneous event seem earlier.
+    let burst = times(replay_of(&some(&[100, 99, 109]), bits), 4);
+    assert_eq!(burst, some(&[100, 99, 109, 114]));
+    assert_eq!(times(replay_of(&some(&[7]), bits), 2), some(&[7, 7]));
+    let whole = times(replay_of(&some(&[0, 1 << 63]), ClockWrap::Bits(64)), 3);
+    assert_eq!(whole, some(&[0, 1 << 63, 0]));
+}
+
+#[test]
+fn missing_fragments_do_not_shorten_a_pass() {
+    let given = [None, Some(20), None, Some(40), None];
+    let replayed = times(replay_of(&given, ClockWrap::Bits(16)), 10);
+    assert_eq!(replayed[5..], [None, Some(70), None, Some(90), None]);
+}
+
+#[test]
+fn the_last_event_of_all_has_a_timestamp() {
+    let mut replay = replay_of(&[Some(0), Some(u64::MAX)], ClockWrap::Bits(64));
+    assert!(replay.fragment(EventId::new(u64::MAX)).is_some());
 }

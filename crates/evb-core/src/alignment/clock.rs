@@ -5,6 +5,21 @@ use core::{fmt, time::Duration};
 use crate::units::Frequency;
 
 /// The clock that a board reads for the timestamps of its fragments, as the operator declares it.
+///
+/// ```
+/// use core::time::Duration;
+/// use evb_core::alignment::{ClockError, ClockWrap, DetectorClock};
+///
+/// let mut clock = DetectorClock::new("125 MHz".parse()?, ClockWrap::Bits(48));
+/// // The jitter is 10 ns, and the ticks of this clock and of the one that counts time take 8 ns.
+/// clock.tolerance = Duration::from_nanos(2 * (10 + 8 + 8));
+/// assert_eq!(clock.check(), Ok(()));
+/// assert!(clock.wrap_seconds() > 26.0 * 86_400.0);
+/// // An unsigned 64-bit word cannot have more bits.
+/// clock.wrap = ClockWrap::Bits(65);
+/// assert_eq!(clock.check(), Err(ClockError::Wrap));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DetectorClock {
     /// Nominal rate of the ticks.
