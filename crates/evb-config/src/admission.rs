@@ -11,6 +11,7 @@ mod nodes;
 mod descriptors;
 mod sums;
 mod rules;
+mod clock_rules;
 mod paths;
 mod fast_host;
 mod planning;
@@ -82,6 +83,7 @@ pub fn admit(loaded: &Loaded, machine: impl Into<Machine>) -> (Sums, Problems) {
         Problem { severity, key: objection.key.to_owned(), span, reason: objection.reason, remedy }
     };
     let problems = objections(&loaded.config, &sums).into_iter().map(problem);
+    let problems = problems.chain(clock_rules::problems(&loaded.config, &loaded.origin));
     let problems = Problems::new(loaded.origin.clone(), problems.collect());
     (sums, problems)
 }

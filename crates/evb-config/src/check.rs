@@ -2,6 +2,7 @@
 //! and the sums that admission control computed.
 
 mod tables;
+mod alignment;
 mod planned;
 mod head;
 mod tree;

@@ -4,7 +4,7 @@
 use std::{fmt, marker::PhantomData, net::IpAddr, path::PathBuf, time::Duration};
 
 use evb_core::{
-    id::RunNumber,
+    id::{EventId, RunNumber, SourceId},
     units::{Bytes, Frequency, Rate, UnitError, parse_duration},
 };
 use serde::{
@@ -374,6 +374,18 @@ impl Number for Bytes {
 impl Number for RunNumber {
     fn of(number: u64) -> Self {
         Self::new(u32::of(number))
+    }
+}
+
+impl Number for SourceId {
+    fn of(number: u64) -> Self {
+        Self::new(u16::of(number))
+    }
+}
+
+impl Number for EventId {
+    fn of(number: u64) -> Self {
+        Self::new(number)
     }
 }
 

@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::{
     endpoint::Endpoint,
+    fault::{GivenFault, PlantedFault},
     forms::{Address, As, FilePath, Form, Host, Positive, Quantity, Whole, Word, Words, one, wrong},
     section::Section,
     trigger::{Group, MulticastGroup},
@@ -28,6 +29,8 @@ pub enum Input {
         check: ContentCheck,
         /// Event that causes a fragment to be made.
         on: MadeOn,
+        /// Fault that the source makes on purpose.
+        fault: Option<PlantedFault>,
     },
     /// Fragments that are read from a file, which is repeated without end.
     Replay {
@@ -177,6 +180,10 @@ pub(super) enum GivenInput {
         /// The network interface on which the source joins the group, by its address or name.
         #[serde(default, with = "As::<Host>")]
         interface: Option<String>,
+        /// The [fault](#fault) of a board that the source imitates, for tests and tutorials.
+        ///
+        /// Default: none
+        fault: Option<GivenFault>,
     },
     /// Fragments from a file, which the source reads again and again.
     #[cfg_attr(test, schemars(extend("dependencies" = { "trigger_group": on_multicast(), "interface": on_multicast() })))]
@@ -353,9 +360,10 @@ impl GivenInput {
             return None;
         }
         match self {
-            Self::Generator { size, check, on, trigger_group, interface } => {
+            Self::Generator { size, check, on, trigger_group, interface, fault } => {
                 let on = made_on(source, on, (trigger_group, interface), shared)?;
-                Some(Input::Generator { size: size.into(), check, on })
+                let fault = fault.map(|fault| fault.checked(source));
+                Some(Input::Generator { size: size.into(), check, on, fault })
             }
             Self::Replay { path, format, module, run, on, trigger_group, interface } => {
                 let on = made_on(source, on, (trigger_group, interface), shared)?;

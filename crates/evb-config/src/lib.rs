@@ -24,11 +24,13 @@ mod trunk;
 mod network;
 mod control;
 mod entries;
+mod fault;
 mod input;
 mod security;
 mod name;
 mod clock;
 mod source;
+mod alignment;
 mod builder;
 mod supervisor;
 mod layout;
@@ -54,12 +56,14 @@ use evb_core::{
 use evb_shaper::{ByteMeasure, Pace, Shaping, cost::PacketCost, out_of_order_memory};
 use toml::de::DeTable;
 
+pub use alignment::{Alignment, AlignmentConfig, GENERATED_INTERVAL, OnSlip};
 pub use builder::{BuilderEntry, FilterEntry, Fsync, SinkEntry};
 pub use classes::{ClassEntry, ClassesConfig};
 pub use control::{ControlConfig, ViewersEntry};
 pub use division::nine_tenths;
 pub use endpoint::{Endpoint, EndpointError, is_host, is_loopback, is_unspecified};
 pub use evb_core::transport::Transport;
+pub use fault::PlantedFault;
 pub use input::{ContentCheck, FragmentSize, Input, MadeOn, ReplayFormat};
 pub use layout::{Layout, Link, NodeKind};
 pub use network::{Admission, NetworkConfig};
@@ -90,6 +94,8 @@ pub struct Config {
     pub network: NetworkConfig,
     /// Rules by which sources may send.
     pub shaping: ShapingConfig,
+    /// The comparison of timestamps.
+    pub alignment: AlignmentConfig,
     /// The rules by which hosts trust each other.
     pub security: SecurityMode,
     /// Access to run control; `None`: the process executes a single run and exits.
@@ -115,6 +121,11 @@ impl Config {
             Peer::Builder(id) => self.builders.iter().find(|entry| entry.id == id).map(|entry| &entry.name),
         };
         name.and_then(Option::as_deref).unwrap_or_default()
+    }
+
+    /// Returns the rules by which the timestamps of the sources with clocks are compared.
+    pub fn alignment(&self) -> Alignment {
+        alignment::rules(self)
     }
 
     /// Returns the number of events that may be outstanding per builder: the configured number, or
@@ -292,8 +303,8 @@ fn problems(file: &str, text: &str, notes: Notes) -> Problems {
 }
 
 /// The sections of the file, in the order in which they are read.
-const SECTIONS: [&str; 8] =
-    ["security", "run", "supervisor", "network", "shaping", "control", "source", "builder"];
+const SECTIONS: [&str; 9] =
+    ["security", "run", "supervisor", "network", "shaping", "control", "alignment", "source", "builder"];
 
 fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
     let root = Section::new(notes, "", 0..0, Some(table));
@@ -313,7 +324,10 @@ fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
     let shaping_section = root.table_or_empty("shaping");
     let shaping = shaping::read(&shaping_section, network.transport)?;
     let control = root.table("control").and_then(|section| control::read(&section));
+    let before = notes.count();
     let sources = entries::read(&root, "source", MAX_SOURCES, |section, id| source::read(section, id, group));
+    let all = (notes.count() == before).then_some(&sources[..]);
+    let alignment = alignment::read(&root.table_or_empty("alignment"), all);
     let builders = entries::read(&root, "builder", MAX_BUILDERS, builder::read);
     root.refuse_unknown(&SECTIONS);
     name::refuse_equal(
@@ -342,6 +356,7 @@ fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
         supervisor: supervisor?,
         network,
         shaping,
+        alignment: alignment?,
         security,
         control,
         sources,

@@ -33,6 +33,9 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("source.input.path", "the path"),
     ("source.input.format", "format = \"evb\" or format = \"km3net\""),
     ("source.input.listen", "for example listen = \"127.0.0.1:7201\""),
+    ("source.input.fault.slip", "for example slip = 1"),
+    ("source.input.fault.at", "for example at = 5000"),
+    ("source.clock.rate", "for example rate = \"125 MHz\""),
     (
         "source.input.trigger_group",
         "trigger_group = \"239.1.2.3:7002\", or make the supervisor's trigger of kind \"multicast\"",

@@ -116,8 +116,8 @@ pub(super) struct GivenSource {
     /// Default: any
     #[serde(default, with = "Whole::<0, 4095>")]
     cpu: Option<usize>,
-    /// The [clock](#clock) that the boards read for the timestamps of their fragments, so that
-    /// `evbd verify --align` finds events whose fragments do not belong together.
+    /// The [clock](#clock) that the boards read for the timestamps of their fragments, by which evb
+    /// finds events whose fragments do not belong together.
     ///
     /// Default: none
     clock: Option<GivenClock>,

@@ -20,7 +20,7 @@ use evb::{
     source::{BeforeStart, FrontEnds, Readout, Source, SourceConfig},
     trigger_feed::TriggerListener,
 };
-use evb_config::{ContentCheck, FragmentSize, Input, MadeOn, ReplayFormat, SourceEntry};
+use evb_config::{ContentCheck, FragmentSize, Input, MadeOn, PlantedFault, ReplayFormat, SourceEntry};
 use evb_core::{id::SourceId, units::Bytes};
 use evb_net::resolve::{ResolveError, resolve};
 use tokio::{
@@ -96,12 +96,16 @@ impl Inputs {
         config: SourceConfig,
     ) -> Result<Source, InputError> {
         match &entry.input {
-            Input::Generator { size, on, .. } => {
-                let generator = Generator::new(entry.id, sizes(*size), entry.max_fragment, seed);
+            Input::Generator { size, on, fault, .. } => {
+                let generator = generator(entry, *size, *fault, seed);
                 self.start_readout(config, generator, on).await
             }
             Input::Replay { path, format, on } => {
                 let replay = replay(path.clone(), format.clone(), entry.max_fragment).await?;
+                let replay = match &entry.clock {
+                    Some(clock) => replay.with_clock(clock),
+                    None => replay,
+                };
                 self.start_readout(config, replay, on).await
             }
             Input::Tcp { listen, before_start: own, front_ends } => {
@@ -207,6 +211,18 @@ impl Inputs {
     }
 }
 
+/// Returns the generator of a source, with its clock and its planted fault.
+fn generator(entry: &SourceEntry, size: FragmentSize, fault: Option<PlantedFault>, seed: u64) -> Generator {
+    let mut generator = Generator::new(entry.id, sizes(size), entry.max_fragment, seed);
+    if let Some(clock) = &entry.clock {
+        generator = generator.with_clock(clock);
+    }
+    if let Some(PlantedFault { slip, at }) = fault {
+        generator = generator.with_slip(slip, at);
+    }
+    generator
+}
+
 /// Reads a recording on a thread for blocking work, so that other tasks of this thread can go on.
 async fn replay(path: PathBuf, format: ReplayFormat, limit: Bytes) -> Result<Replay, InputError> {
     let load = move || match format {
@@ -229,9 +245,11 @@ fn sizes(configured: FragmentSize) -> input::FragmentSize {
     }
 }
 
-/// Returns the sources with generated content, which builders can check.
+/// Returns the sources with generated content, which builders can check. A planted fault gives
+/// events the content of others, and the check would keep these events from the sink.
 pub(crate) fn generated(sources: &[SourceEntry]) -> Vec<(SourceId, input::ContentCheck)> {
     let check = |entry: &SourceEntry| match &entry.input {
+        Input::Generator { fault: Some(_), .. } => None,
         Input::Generator { check: ContentCheck::Stamp, .. } => Some((entry.id, input::ContentCheck::Stamp)),
         Input::Generator { check: ContentCheck::Full, .. } => Some((entry.id, input::ContentCheck::Full)),
         Input::Replay { .. } | Input::Tcp { .. } | Input::Unix { .. } => None,

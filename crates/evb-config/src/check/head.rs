@@ -10,6 +10,7 @@ use evb_core::{
 };
 
 use super::{
+    alignment,
     planned::{stages, unfilled_ports},
     tables::significant,
 };
@@ -24,6 +25,7 @@ pub fn head(config: &Config, sums: &Sums, planning: &Planning) -> String {
     let mut rows = vec![("system", system(config, sums)), ("rate", rate(planning))];
     rows.extend(unfilled_ports(planning).into_iter().map(|advice| ("", advice)));
     rows.push(("memory", memory(sums)));
+    rows.extend(alignment::rows(config));
     if let Some(unchecked) = unchecked(config, sums) {
         rows.push(("unchecked", unchecked));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use evb_core::units::{Bytes, Rate};
 use serde_json::{Value, json};
 
-use super::{planned::of_budget, text::switches};
+use super::{alignment, planned::of_budget, text::switches};
 use crate::{
     Config, Problems, Severity,
     admission::{
@@ -64,6 +64,7 @@ pub fn json(found: Option<(&Config, &Sums, &GrantPaths)>, problems: Option<&Prob
             json!({ "source": source.number(), "needed_bytes": needed.count() })
         }).collect::<Vec<_>>(),
         "descriptors": sums.descriptors.iter().map(descriptors).collect::<Vec<_>>(),
+        "alignment": alignment::json(config),
         "grant_path": grant_path(paths),
         "planning": planned(&planning),
         "expected_events_per_s": planning.bounds.first().map(|bound| bound.events_per_s),

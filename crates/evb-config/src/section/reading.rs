@@ -383,7 +383,10 @@ impl<'de> Deserializer<'de> for Value<'_, '_> {
             DeValue::String(text) => visitor.visit_str(&self.expanded(text)?),
             DeValue::Integer(number) => match u64::from_str_radix(number.as_str(), number.radix()) {
                 Ok(number) => visitor.visit_u64(number),
-                Err(_) => visitor.visit_i64(-1),
+                Err(_) => {
+                    let number = i64::from_str_radix(number.as_str(), number.radix());
+                    visitor.visit_i64(number.unwrap_or(i64::MIN))
+                }
             },
             DeValue::Float(number) => visitor.visit_f64(number.as_str().parse().unwrap_or(f64::NAN)),
             DeValue::Boolean(flag) => visitor.visit_bool(*flag),
@@ -403,10 +406,13 @@ impl<'de> Deserializer<'de> for Value<'_, '_> {
     fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StopReason> {
         let text = self.parts().filter(|(_, section)| section.id.is_some());
         match text.and_then(|(value, _)| value.get_ref().as_str()) {
-            Some(text) => match self.expanded(text)?.parse() {
-                Ok(number) => visitor.visit_u64(number),
-                Err(_) => visitor.visit_i64(-1),
-            },
+            Some(text) => {
+                let text = self.expanded(text)?;
+                match text.parse() {
+                    Ok(number) => visitor.visit_u64(number),
+                    Err(_) => visitor.visit_i64(text.parse().unwrap_or(i64::MIN)),
+                }
+            }
             None => self.deserialize_any(visitor),
         }
     }

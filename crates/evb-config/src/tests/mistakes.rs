@@ -48,6 +48,51 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
         4,
         &["`1 %` is not a deviation", "\"100 ppm\""],
     ),
+    (
+        "[[source]]\nid = 1\nclock = { rate = \"1 MHz\", bits = 48 }\n\
+         input = { kind = \"generator\", size = \"1 kB\", fault = { slip = 17, at = 5 } }\n",
+        4,
+        &["not a possible value of `slip`", "from -16 to 16, but not 0"],
+    ),
+    (
+        "[[source]]\nid = 1\nclock = { rate = \"1 MHz\", bits = 48 }\n\
+         input = { kind = \"generator\", size = \"1 kB\", fault = { slip = 0, at = 5 } }\n",
+        4,
+        &["not a possible value of `slip`"],
+    ),
+    (
+        "[[source]]\nid = 1\nclock = { rate = \"1 MHz\", bits = 48 }\n\
+         input = { kind = \"generator\", size = \"1 kB\", fault = { slip = 99999999999999999999, at = 5 } }\n",
+        4,
+        &["not a possible value of `slip`"],
+    ),
+    (
+        "[[source]]\nid = 1\nclock = { rate = \"1 MHz\", bits = 48 }\n\
+         input = { kind = \"generator\", size = \"1 kB\", fault = { slip = -5, at = 5 } }\n",
+        4,
+        &["the fragment of event 5 would be that of no event", "write at = 6"],
+    ),
+    (
+        "[[source]]\nid = 1\ninput = { kind = \"generator\", size = \"1 kB\", fault = { slip = 1, at = 5 } }\n",
+        3,
+        &["nothing shows the fault", "add clock = {"],
+    ),
+    (
+        "[[source]]\nid = 1\nclock = { rate = \"1 MHz\", bits = 48 }\n\
+         input = { kind = \"generator\", size = \"1 kB\", fault = { at = 5 } }\n",
+        4,
+        &["`source.input.fault` has no `slip`", "for example slip = 1"],
+    ),
+    ("[alignment]\non_slip = \"halt\"\n", 2, &["`halt`", "\"report\", \"pause\", \"stop\""]),
+    ("[alignment]\nlead = 9\n", 2, &["there is no source 9", "remove `lead`"]),
+    ("[alignment]\nlead = 1\n", 2, &["source 1 has no `clock` that could count time", "remove `lead`"]),
+    (
+        "[alignment]\nlead = 1\n[[source]]\nids = \"1-2\"\n\
+         input = { kind = \"generator\", size = \"1 kB\" }\n\
+         [[source]]\nid = 4\ninput = { kind = \"generator\", size = \"1 kB\" }\nclock = { rate = \"1 MHz\", bits = 48 }\n",
+        2,
+        &["source 1 has no `clock`", "one of the sources with a clock: 4"],
+    ),
     ("[shaping]\nmode = \"credits\"\n", 2, &["did you mean `credit`?", "\"token-bucket\""]),
     ("[shaping]\nmode = \"token-bucket\"\n", 1, &["needs a rate"]),
     ("[shaping]\nbudget = \"1 kB\"\nchunk = \"1 kB\"\n", 3, &["a grant of 1 kB charges 1082 B"]),

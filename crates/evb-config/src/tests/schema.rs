@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::documents::repository;
 use crate::{
-    BuilderEntry, ControlConfig, NetworkConfig, RunConfig, SupervisorConfig,
+    AlignmentConfig, BuilderEntry, ControlConfig, NetworkConfig, RunConfig, SupervisorConfig,
     entries::Ids,
     security, shaping, source,
     trunk::{LinkTable, SharedTable},
@@ -31,6 +31,8 @@ struct File {
     network: Option<Network>,
     /// The rules by which sources may send.
     shaping: Option<shaping::GivenShaping>,
+    /// The comparison of the timestamps of sources with a [clock](#clock).
+    alignment: Option<AlignmentConfig>,
     /// The rules by which hosts trust each other.
     security: Option<security::GivenSecurity>,
     /// The readout sources.

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use evb_core::{
-    id::{RunNumber, SourceId},
+    id::{EventId, RunNumber, SourceId},
     units::{Bytes, Rate},
 };
 
@@ -112,6 +112,27 @@ fn a_generator_listens_to_the_supervisors_group() {
     let TriggerConfig::Multicast(group) = config.supervisor.trigger else { panic!("multicast") };
     let Input::Generator { on, .. } = &config.sources[0].input else { panic!("a generator") };
     assert_eq!(*on, MadeOn::Multicast(group));
+}
+
+#[test]
+fn a_generator_may_have_a_planted_fault() {
+    let faults = |fault: &str, clock: &str| {
+        let config = good(&format!(
+            "[[source]]\nids = \"1-2\"\ninput = {{ kind = \"generator\", size = \"1 kB\"{fault} }}\n{clock}"
+        ));
+        let fault = |source: &SourceEntry| match source.input {
+            Input::Generator { fault, .. } => fault,
+            _ => panic!("a generator"),
+        };
+        config.sources.iter().map(fault).collect::<Vec<_>>()
+    };
+    let clock = "clock = { rate = \"125 MHz\", bits = 48 }\n";
+    let planted = |slip, at| Some(PlantedFault { slip, at: EventId::new(at) });
+    assert_eq!(faults("", ""), [None, None]);
+    assert_eq!(faults(", fault = { slip = -16, at = 17 }", clock), [planted(-16, 17); 2]);
+    let of_id = ", fault = { slip = \"{id}\", at = \"{id+10}\" }";
+    assert_eq!(faults(of_id, clock), [planted(1, 11), planted(2, 12)]);
+    assert_eq!(faults(", fault = { slip = \"-2\", at = 3 }", clock), [planted(-2, 3); 2]);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use crate::{
     clock::PartsPerMillion,
     control::Viewers,
     entries::IdList,
+    fault::Slip,
     forms::{
         Address, As, DataRate, EventRate, FilePath, Form, Host, LocalAddress, Positive, Quantity, Whole,
         Word, Words, words,
@@ -171,6 +172,16 @@ impl<const LEAST: u64, const MOST: u64> JsonSchema for Whole<LEAST, MOST> {
             schema.insert("maximum".to_owned(), MOST.into());
         }
         schema
+    }
+}
+
+impl JsonSchema for Slip {
+    fn schema_name() -> Cow<'static, str> {
+        "slip".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "integer", "minimum": -16, "maximum": 16, "not": { "const": 0 } })
     }
 }
 
