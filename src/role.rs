@@ -14,6 +14,7 @@ mod handle;
 use std::{io, time::Duration};
 
 use evb_core::{
+    alignment::ClockError,
     lane::LaneError,
     quantities::{SAME_RELEASE, time},
     session::RoleFault,
@@ -141,6 +142,9 @@ pub enum RoleError {
         "this program was built without UDP: build it with the feature `udp` of evb, or set the transport to TCP on all sides"
     )]
     NoUdp,
+    /// A quantity of the source's clock is out of range.
+    #[error("this source's clock cannot be used: {0}; correct `clock` in its configuration")]
+    Clock(#[from] ClockError),
     /// The task that started the role did not wait until the role had joined.
     #[error(
         "the program that started this role stopped waiting before it had joined the run: let it wait longer, or see in the log why the role could not join"

@@ -111,6 +111,7 @@ impl Source {
     /// # Errors
     /// [`RoleError::Join`]: the supervisor cannot be reached within `start_timeout`, or refuses the
     /// source. [`RoleError::NoUdp`]: the build lacks the configured transport.
+    /// [`RoleError::Clock`]: a quantity of the clock is out of range.
     pub async fn connect(config: SourceConfig) -> Result<Self, RoleError> {
         Self::start(config, None).await
     }
@@ -126,6 +127,7 @@ impl Source {
 
     async fn start(config: SourceConfig, readout: Option<Box<dyn Readout>>) -> Result<Self, RoleError> {
         role::check_transport(config.transport)?;
+        config.clock.as_ref().map_or(Ok(()), DetectorClock::check)?;
         let (member, access) = (config.member(), config.access());
         let (intake, outlet) = input::intake(config.max_fragment, config.backlog);
         let id = config.id;

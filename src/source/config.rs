@@ -1,8 +1,12 @@
 //! [`SourceConfig`]: a source's configuration.
 
+#[cfg(test)]
+mod tests;
+
 use std::{net::IpAddr, time::Duration};
 
 use evb_core::{
+    alignment::DetectorClock,
     id::{Peer, SourceId},
     session::Member,
     units::Bytes,
@@ -22,12 +26,17 @@ use crate::role::{self, Access, TurnCounters};
 /// ```
 /// use std::time::Duration;
 ///
-/// use evb::prelude::*;
+/// use evb::{
+///     prelude::*,
+///     source::{ClockWrap, DetectorClock},
+/// };
 ///
 /// let mut config = SourceConfig::new(SourceId::new(1), "daq0:7000");
 /// config.max_fragment = "256 KiB".parse()?;
 /// config.backlog = Bytes::mib(64);
 /// config.start_timeout = Duration::from_secs(300);
+/// // The timestamps are readings of a clock with 48 bits.
+/// config.clock = Some(DetectorClock::new("125 MHz".parse()?, ClockWrap::Bits(48)));
 /// assert_eq!(config.backlog.count() / config.max_fragment.count(), 256);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -81,6 +90,9 @@ pub struct SourceConfig {
     pub front_ends: Option<FrontEnds>,
     /// CPU core on which the source's thread runs; `None`: any core.
     pub cpu: Option<usize>,
+    /// Clock that the boards read for the timestamps of the fragments; `None`: evb does not compare
+    /// the timestamps of this source with those of others.
+    pub clock: Option<DetectorClock>,
 }
 
 impl SourceConfig {
@@ -108,6 +120,7 @@ impl SourceConfig {
             turn_counters: TurnCounters::default(),
             front_ends: None,
             cpu: None,
+            clock: None,
         }
     }
 

@@ -351,6 +351,24 @@ typedef struct evb_file_options {
     uint32_t reserved;
 } evb_file_options;
 
+// Clock that boards read for the timestamps of fragments. All fields are zero if evb is not to
+// compare the timestamps. Otherwise set `rate_hz`, and `bits` or `wrap`.
+typedef struct evb_clock {
+    // Nominal rate of the ticks in hertz; 0: no clock.
+    double rate_hz;
+    // Instead of `bits`, the number of ticks after which the clock reads zero again; 0: none.
+    uint64_t wrap;
+    // Largest deviation of a healthy timestamp from the time of its event, in nanoseconds; 0: 1 us.
+    uint64_t tolerance_ns;
+    // Largest deviation of the rate in parts per million; 0: 100 ppm; below zero: none, for boards
+    // on one common clock.
+    double accuracy_ppm;
+    // Number of bits of the timestamps, 1 to 64; 0: see `wrap`.
+    uint32_t bits;
+    // Must be 0.
+    uint32_t reserved;
+} evb_clock;
+
 // Settings of a source. Set all fields to zero, then `struct_size`, `supervisor` and `id`, then
 // what differs from the defaults.
 typedef struct evb_source_options {
@@ -378,6 +396,8 @@ typedef struct evb_source_options {
     uint32_t id;
     // Must be 0.
     uint32_t reserved;
+    // Clock of the timestamps, by which evb finds events whose fragments do not belong together.
+    struct evb_clock clock;
 } evb_source_options;
 
 // Gives the memory of a payload back to its owner. Called exactly once for each fragment that evb

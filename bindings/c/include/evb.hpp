@@ -669,6 +669,7 @@ struct source_options {
     std::chrono::nanoseconds queue_delay{0};
     std::uint32_t mtu = 0;
     evb_transport transport = EVB_TCP;
+    evb_clock clock{}; // of the timestamps; without a rate, evb does not compare these
 
     // Returns the settings as evb.h has them, valid as long as this object.
     evb_source_options raw() const noexcept {
@@ -684,6 +685,7 @@ struct source_options {
         raw.mtu = mtu;
         raw.transport = transport;
         raw.id = id;
+        raw.clock = clock;
         return raw;
     }
 };

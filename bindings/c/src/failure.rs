@@ -59,6 +59,7 @@ impl From<&RoleError> for Failure {
                 "use fewer slots or smaller fragments, or permit more memory",
             ),
             RoleError::NoUdp => (EVB_UNSUPPORTED, EVB_FAULT_OPERATOR, "use a build of evb with UDP, or TCP"),
+            RoleError::Clock(_) => (EVB_INVALID, EVB_FAULT_CALLER, "correct the values of `options.clock`"),
             RoleError::Aborted | RoleError::Unwanted => {
                 (EVB_ABORTED, EVB_FAULT_CALLER, "do not abort before the run is over")
             }

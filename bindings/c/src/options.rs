@@ -1,6 +1,9 @@
 //! [`evb_source_options`] and [`evb_builder_options`]: the settings of a role. Zero means the
 //! default.
 
+#[cfg(test)]
+mod tests;
+
 use std::{ffi::c_char, net::IpAddr, path::Path, time::Duration};
 
 use evb_rs::{
@@ -10,8 +13,8 @@ use evb_rs::{
     role::packet_cost,
     security::{PresharedKey, Security},
     shaping::{CELL, Shaping},
-    source::SourceConfig,
-    units::{Bytes, Rate},
+    source::{ClockWrap, DetectorClock, SourceConfig},
+    units::{Bytes, Frequency, Rate},
 };
 
 use crate::{error::Failure, structs::Sized0, text};
@@ -24,6 +27,26 @@ pub enum evb_transport {
     EVB_TCP = 0,
     /// UDP.
     EVB_UDP = 1,
+}
+
+/// Clock that boards read for the timestamps of fragments. All fields are zero if evb is not to
+/// compare the timestamps. Otherwise set `rate_hz`, and `bits` or `wrap`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct evb_clock {
+    /// Nominal rate of the ticks in hertz; 0: no clock.
+    pub rate_hz: f64,
+    /// Instead of `bits`, the number of ticks after which the clock reads zero again; 0: none.
+    pub wrap: u64,
+    /// Largest deviation of a healthy timestamp from the time of its event, in nanoseconds; 0: 1 us.
+    pub tolerance_ns: u64,
+    /// Largest deviation of the rate in parts per million; 0: 100 ppm; below zero: none, for boards
+    /// on one common clock.
+    pub accuracy_ppm: f64,
+    /// Number of bits of the timestamps, 1 to 64; 0: see `wrap`.
+    pub bits: u32,
+    /// Must be 0.
+    pub reserved: u32,
 }
 
 /// Settings of a source. Set all fields to zero, then `struct_size`, `supervisor` and `id`, then
@@ -55,6 +78,8 @@ pub struct evb_source_options {
     pub id: u32,
     /// Must be 0.
     pub reserved: u32,
+    /// Clock of the timestamps, by which evb finds events whose fragments do not belong together.
+    pub clock: evb_clock,
 }
 
 // SAFETY: null pointers and numbers may be zero, and the first field is the size.
@@ -123,7 +148,42 @@ impl evb_source_options {
         set(&mut config.queue_delay, self.queue_delay_ns, Duration::from_nanos);
         config.mtu = mtu(self.mtu)?.unwrap_or(config.mtu);
         config.transport = transport(self.transport)?;
+        config.clock = self.clock.clock()?;
         Ok(config)
+    }
+}
+
+impl evb_clock {
+    /// Returns the clock; `None` if all fields are zero.
+    fn clock(&self) -> Result<Option<DetectorClock>, Failure> {
+        let Self { rate_hz, wrap, tolerance_ns, accuracy_ppm, bits, reserved } = *self;
+        if rate_hz == 0.0 && accuracy_ppm == 0.0 && (wrap, tolerance_ns, bits, reserved) == (0, 0, 0, 0) {
+            return Ok(None);
+        }
+        if reserved != 0 {
+            let remedy = "set all fields to zero first";
+            return Err(Failure::invalid("`options.clock.reserved` is not 0", remedy));
+        }
+        let Some(rate) = Frequency::from_hertz(rate_hz) else {
+            let reason = format!("`options.clock.rate_hz` is {rate_hz}");
+            return Err(Failure::invalid(reason, "set it to the rate of the ticks in hertz"));
+        };
+        let wrap = match (bits, wrap) {
+            (0, 0) | (1.., 1..) => {
+                let remedy = "set `bits` or `wrap`, and not both";
+                return Err(Failure::invalid("`options.clock` does not say once when it wraps", remedy));
+            }
+            (0, ticks) => ClockWrap::Ticks(ticks),
+            (bits, 0) => ClockWrap::Bits(u8::try_from(bits).unwrap_or(u8::MAX)),
+        };
+        let mut clock = DetectorClock::new(rate, wrap);
+        set(&mut clock.tolerance, tolerance_ns, Duration::from_nanos);
+        if accuracy_ppm != 0.0 {
+            clock.accuracy = accuracy_ppm.max(0.0);
+        }
+        let remedy = "correct the values of `options.clock`";
+        clock.check().map_err(|error| Failure::invalid(error.to_string(), remedy))?;
+        Ok(Some(clock))
     }
 }
 

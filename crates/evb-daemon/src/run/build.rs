@@ -184,6 +184,7 @@ fn source_config(
         transport: config.network.transport,
         lane: lane_options(config, entry.link_rate),
         control: control_class(config),
+        clock: entry.clock,
         cpu: entry.cpu,
         ..SourceConfig::new(entry.id, supervisor_address(config))
     })
