@@ -6,7 +6,7 @@ use evb::{
     prelude::*,
     role::RunOutcome,
     security::{PresharedKey, Security},
-    source::TryPushError,
+    source::{ClockWrap, DetectorClock, TryPushError},
 };
 use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes};
 
@@ -34,6 +34,25 @@ pub(crate) fn seconds(count: f64) -> PyResult<Duration> {
         .map_err(|error| PyValueError::new_err(format!("start_timeout: {error}")))
 }
 
+/// A clock as Python states it: rate, bits, wrap, tolerance in seconds, accuracy in ppm.
+type GivenClock = (String, Option<u64>, Option<u64>, f64, f64);
+
+/// Returns the clock of a source's timestamps.
+fn clock((rate, bits, wrap, tolerance, accuracy): GivenClock) -> PyResult<DetectorClock> {
+    let wrong = |text: String| PyValueError::new_err(format!("clock: {text}"));
+    let rate: Frequency = rate.parse().map_err(|error| wrong(format!("{error}")))?;
+    let wrap = match (bits, wrap) {
+        (Some(bits), None) => ClockWrap::Bits(u8::try_from(bits).unwrap_or(u8::MAX)),
+        (None, Some(ticks)) => ClockWrap::Ticks(ticks),
+        _ => return Err(wrong("give bits or wrap, and not both".to_owned())),
+    };
+    let tolerance = Duration::try_from_secs_f64(tolerance).map_err(|error| wrong(error.to_string()))?;
+    let mut clock = DetectorClock::new(rate, wrap);
+    (clock.tolerance, clock.accuracy) = (tolerance, accuracy);
+    clock.check().map_err(|error| wrong(error.to_string()))?;
+    Ok(clock)
+}
+
 /// A running source.
 #[pyclass(frozen, module = "evb._evb")]
 pub(crate) struct Source(evb::Source);
@@ -52,7 +71,8 @@ fn fragment(event: u64, payload: PyBackedBytes, timestamp: u64) -> Fragment {
 #[pymethods]
 impl Source {
     #[new]
-    #[pyo3(signature = (address, id, key_file, max_fragment, backlog, start_timeout))]
+    #[pyo3(signature = (address, id, key_file, max_fragment, backlog, start_timeout, clock))]
+    #[allow(clippy::too_many_arguments)] // Python's own class gives them defaults.
     fn connect(
         py: Python<'_>,
         address: String,
@@ -61,12 +81,14 @@ impl Source {
         max_fragment: Option<u64>,
         backlog: Option<u64>,
         start_timeout: f64,
+        clock: Option<GivenClock>,
     ) -> PyResult<Self> {
         let mut config = SourceConfig::new(SourceId::new(id), address);
         config.security = security(key_file)?;
         config.start_timeout = seconds(start_timeout)?;
         config.max_fragment = max_fragment.map_or(config.max_fragment, Bytes::new);
         config.backlog = backlog.map_or(config.backlog, Bytes::new);
+        config.clock = clock.map(self::clock).transpose()?;
         wait(py, evb::Source::connect(config))?.map(Self).map_err(error)
     }
 

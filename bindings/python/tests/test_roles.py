@@ -40,6 +40,22 @@ def test_all_kinds_of_payloads_arrive():
     assert events[4].fragment(1).view("<u2").tolist() == list(range(10))
 
 
+def test_a_clock_that_cannot_be_is_refused_before_the_source_connects():
+    wrong = [
+        (evb.Clock("125 parsecs", 48), "clock: .*parsecs"),
+        (evb.Clock("125 MHz"), "bits or wrap"),
+        (evb.Clock("125 MHz", 48, wrap=3564), "bits or wrap"),
+        (evb.Clock("125 MHz", 65), "1 to 64 bits"),
+        (evb.Clock("125 MHz", 48, tolerance=-1e-9), "clock: .*negative"),
+        (evb.Clock("125 MHz", 48, accuracy_ppm=1e6), "accuracy"),
+    ]
+    for clock, says in wrong:
+        with pytest.raises(ValueError, match=says):
+            evb.Source("127.0.0.1:1", 1, start_timeout=0.1, clock=clock)
+    with pytest.raises(evb.Error, match="127.0.0.1:1"):
+        evb.Source("127.0.0.1:1", 1, start_timeout=0.1, clock=evb.Clock("40.079 MHz", wrap=3564))
+
+
 def test_addresses_are_no_payload():
     np = pytest.importorskip("numpy")
     pointers = (ctypes.c_void_p * 2)(1, 2)

@@ -29,11 +29,12 @@ from ._errors import (
 from ._events import Event, Fragment, cause_text
 from ._evb import Finding, __version__
 from ._files import EventFile, EventFiles, open
-from ._roles import Builder, LocalSystem, Outcome, Source
+from ._roles import Builder, Clock, LocalSystem, Outcome, Source
 
 __all__ = [
     "Batch",
     "Builder",
+    "Clock",
     "Columns",
     "Control",
     "ControlError",

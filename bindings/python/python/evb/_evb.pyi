@@ -113,6 +113,7 @@ class Source:
         max_fragment: int | None,
         backlog: int | None,
         start_timeout: float,
+        clock: tuple[str, int | None, int | None, float, float] | None,
     ) -> None: ...
     @property
     def first_event(self) -> int: ...

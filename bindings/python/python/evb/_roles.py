@@ -34,6 +34,21 @@ class Outcome(NamedTuple):
     """The outcome as a sentence."""
 
 
+class Clock(NamedTuple):
+    """The clock that boards read for the timestamps of fragments, such as ``Clock("125 MHz", 48)``."""
+
+    rate: str
+    """The nominal rate of the ticks."""
+    bits: int | None = None
+    """The number of bits of the timestamps, 1 to 64."""
+    wrap: int | None = None
+    """Instead of ``bits``, the number of ticks after which the clock reads zero again."""
+    tolerance: float = 1e-6
+    """The largest deviation of a healthy timestamp from the time of its event, in seconds."""
+    accuracy_ppm: float = 100.0
+    """The largest deviation of the rate, in parts per million; 0 for boards on one common clock."""
+
+
 def _bytes(payload: Buffer) -> bytes:
     """Return a payload as bytes. Bytes cannot change, so they are not copied; all else is."""
     if type(payload) is bytes:
@@ -113,6 +128,7 @@ class Source(_Role):
         max_fragment: int | None = None,
         backlog: int | None = None,
         start_timeout: float = 30.0,
+        clock: Clock | None = None,
     ) -> None:
         """Register at the supervisor.
 
@@ -120,10 +136,12 @@ class Source(_Role):
         configuration. ``key_file`` is the file that ``evbd keygen`` wrote; without it, the
         supervisor must be on this host. ``max_fragment`` (4 MiB) is the largest payload and
         ``backlog`` (256 MiB) the sum of payloads that may wait for their events, in bytes.
-        ``start_timeout`` is the time to reach the supervisor, in seconds.
+        ``start_timeout`` is the time to reach the supervisor, in seconds. ``clock`` is what the
+        timestamps are readings of, by which evb finds events whose fragments do not belong
+        together; without it, evb does not compare them.
         """
         key = None if key_file is None else os.fspath(key_file)
-        self._native = _evb.Source(address, id, key, max_fragment, backlog, start_timeout)
+        self._native = _evb.Source(address, id, key, max_fragment, backlog, start_timeout, clock)
 
     @classmethod
     def _of(cls, native: _evb.Source) -> Self:
