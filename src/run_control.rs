@@ -15,7 +15,7 @@ mod tests;
 use std::{future::Future, net::SocketAddr, pin::Pin, sync::Arc};
 
 use evb_core::{
-    id::{BuilderId, Peer},
+    id::{BuilderId, Peer, SourceId},
     ledger::RunReport,
     run_control::leader::Request,
     units::Frequency,
@@ -73,7 +73,7 @@ pub type Joining = Pin<Box<dyn Future<Output = Result<Role, SystemError>> + Send
 #[derive(Clone, Debug)]
 pub enum Role {
     /// A source.
-    Source(evb_core::id::SourceId, Source),
+    Source(SourceId, Source),
     /// A builder.
     Builder(BuilderId, Builder),
 }
@@ -355,6 +355,15 @@ impl RunControl {
     /// [`Refusal`]: the command is not allowed in this state, or the builder does not take part.
     pub async fn remove_builder(&self, id: BuilderId) -> Result<(), Refusal> {
         self.request("remove-builder", Request::Remove(id)).await.map(drop)
+    }
+
+    /// Takes the present timestamps of a source as the right ones, after its clock was changed on
+    /// purpose. The report of the run mentions it.
+    ///
+    /// # Errors
+    /// [`Refusal`]: no run is under way, or the timestamps of this source are not compared.
+    pub async fn learn(&self, id: SourceId) -> Result<(), Refusal> {
+        self.request("learn", Request::Learn(id)).await.map(drop)
     }
 
     /// Returns the complete status of the system and its run.

@@ -138,10 +138,10 @@ impl Generator {
         }
     }
 
-    /// Lets timestamps be readings of a clock, with the jitter of a healthy board. Event *n* happens
-    /// at *n* × [`MEAN_INTERVAL`](Self::MEAN_INTERVAL), and up to half of that later: the same time
-    /// for the generators of all sources, whatever their seeds. The phase of the clock follows from
-    /// seed and source. The jitter is below a twentieth of the tolerance and 10 ns.
+    /// Lets timestamps be readings of a clock, with the jitter of a healthy board. Event *n*
+    /// happens at *n* × [`MEAN_INTERVAL`](Self::MEAN_INTERVAL), and up to half of that later: the
+    /// same time for the generators of all sources, whatever their seeds. The phase of the clock
+    /// follows from seed and source. The jitter is at most a twentieth of the tolerance, and 10 ns.
     ///
     /// ```
     /// use evb::{

@@ -129,11 +129,11 @@ impl Replay {
         Self { fragments, pass: 0, wrap: 1 << 64 }
     }
 
-    /// Lets the clock of the timestamps run on: in each further pass, the timestamps are later by the
-    /// length of a pass, which is the last timestamp minus the first plus the mean interval, modulo
-    /// the wrap. If the source missed the first or the last recorded event, the mean interval stands
-    /// for its time, so the sources of a replay agree on the length only with periodic triggers. They
-    /// agree, too, only if no two recorded events are half a wrap or more apart.
+    /// Lets the clock of the timestamps run on: in each further pass, the timestamps are later by
+    /// the length of a pass, which is the last timestamp minus the first plus the mean interval,
+    /// modulo the wrap. The sources of a replay agree on this length if none of them missed the
+    /// first or the last recorded event (else mean intervals stand for their times), and if no two
+    /// successive events are half a wrap or more apart.
     ///
     /// ```
     /// use evb::{
@@ -158,7 +158,8 @@ impl Replay {
     /// let recorded = Replay::recorded(dir, SourceId::new(1), &Selection::default())?;
     /// let mut replay = recorded.with_clock(&clock);
     /// let mut time = |event| Some(replay.fragment(EventId::new(event))?.timestamp.ticks());
-    /// assert_eq!((time(1), time(2), time(3), time(4)), (Some(100), Some(350), Some(600), Some(850)));
+    /// assert_eq!((time(1), time(2)), (Some(100), Some(350)));
+    /// assert_eq!((time(3), time(4)), (Some(600), Some(850)));
     /// assert_eq!(time(5), Some(1100 - 1024));
     /// # Ok(())
     /// # }

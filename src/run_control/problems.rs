@@ -4,7 +4,7 @@
 use evb_core::{
     ledger::fraction,
     quantities::{counted, size},
-    supervisor::{BuilderSurvey, Presence, SourceSurvey, Survey},
+    supervisor::{AlignmentState, BuilderSurvey, Presence, SourceSurvey, Survey},
     trigger::numbers::AnnouncementCounts,
     units::Bytes,
 };
@@ -66,6 +66,7 @@ pub(super) fn problems(survey: &Survey, latest: Option<&Sample>) -> Vec<Problem>
         before_the_run(survey, &mut found);
     } else {
         survey.sources.iter().for_each(|source| of_source(source, &mut found));
+        found.extend(survey.sources.iter().filter_map(of_timestamps));
         survey.builders.iter().for_each(|builder| of_builder(builder, &mut found));
         of_events(survey, &mut found);
         of_triggers(&survey.triggers, &mut found);
@@ -103,6 +104,26 @@ fn unconnected(source: &SourceSurvey) -> Option<Problem> {
     let remedy = "start its front end; if it runs, check the address to which it connects";
     let problem = || Problem::new(Severity::Warning, source.named(), "no front end is connected", remedy);
     (front_ends.expected > 0 && front_ends.connected == 0).then(problem)
+}
+
+/// Returns the problem of a source whose timestamps disagree with those of others.
+fn of_timestamps(source: &SourceSurvey) -> Option<Problem> {
+    let alignment = source.alignment.as_ref()?;
+    let (since, sentence) = (alignment.since, &alignment.sentence);
+    let (severity, text, remedy) = match alignment.state {
+        AlignmentState::Agrees => return None,
+        AlignmentState::Doubted => (
+            Severity::Warning,
+            format!("its timestamps disagree with the others since event {since}"),
+            "wait: evb compares the last timestamps of all sources, and says here what happened",
+        ),
+        AlignmentState::Misaligned => (
+            Severity::Bad,
+            format!("in wrong events since event {since}: it {sentence}"),
+            "stop the run, check the trigger input of its boards, reset them, and start a new run; if only its clock was changed, and its fragments are right, use `evbd ctl learn` with its id",
+        ),
+    };
+    Some(Problem::new(severity, source.named(), text, remedy))
 }
 
 /// Returns the word `absent`, with the reason if there is one.

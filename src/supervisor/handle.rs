@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use evb_core::{
-    id::BuilderId,
+    id::{BuilderId, SourceId},
     ledger::{Annotation, RunReport},
     supervisor::{BeginError, ChangeError, Progress, RunChange, RunOver, Survey},
     units::Frequency,
@@ -110,6 +110,16 @@ impl SupervisorHandle {
     /// is over.
     pub async fn remove_builder(&self, id: BuilderId) -> Result<(), SteeringError> {
         self.change(RunChange::RemoveBuilder(id)).await
+    }
+
+    /// Takes the present timestamps of a source as the right ones, after its clock was changed on
+    /// purpose.
+    ///
+    /// # Errors
+    /// [`SteeringError`]: the timestamps of this source are not compared, the run takes no triggers,
+    /// or it is over.
+    pub async fn learn(&self, id: SourceId) -> Result<(), SteeringError> {
+        self.change(RunChange::Learn(id)).await
     }
 
     pub(crate) async fn change(&self, change: RunChange) -> Result<(), SteeringError> {

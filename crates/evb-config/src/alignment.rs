@@ -24,10 +24,10 @@ pub const GENERATED_INTERVAL: Duration = Duration::from_millis(1);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AlignmentConfig {
-    /// What follows when a source delivers the fragments of other events: with `"report"`, the run
-    /// goes on, and status, page, log and report name the source; with `"pause"`, the run pauses
-    /// too; with `"stop"`, it ends. After a reset of a clock and after single wrong timestamps the
-    /// run always goes on, because the events are right.
+    /// The reaction to a source that delivers the fragments of other events: with `"report"`, the
+    /// run goes on, and status, page, log and report name the source; with `"pause"`, the run
+    /// pauses too; with `"stop"`, it ends. After a reset of a clock and after single wrong
+    /// timestamps the run always goes on, because the events are right.
     ///
     /// Default: `"report"`
     #[serde(default)]
@@ -40,7 +40,7 @@ pub struct AlignmentConfig {
     pub lead: Option<SourceId>,
 }
 
-/// What follows when a source delivers the fragments of other events.
+/// Reaction to a source that delivers the fragments of other events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -57,7 +57,7 @@ pub enum OnSlip {
 /// The rules by which the timestamps of the sources with clocks are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alignment {
-    /// What follows when a source delivers the fragments of other events.
+    /// Reaction to a source that delivers the fragments of other events.
     pub on_slip: OnSlip,
     /// Source whose clock counts time; `None`: no source has a clock.
     pub lead: Option<SourceId>,

@@ -81,6 +81,7 @@ use crate::{
 };
 
 pub use absence::{FirstReadouts, SourceLoss};
+pub use alignment::{AlignmentState, AlignmentSurvey};
 pub use change::{BeginError, ChangeError, NotReady, RunChange, RunOver};
 pub use live::{BuilderLive, LatencySurvey, SourceLive};
 pub use output::{Output, Progress, Recipients, RunState};
@@ -461,7 +462,9 @@ impl SupervisorCore {
     /// [`progress`](Self::progress).
     pub fn survey(&self, now: Instant) -> Survey {
         let (run, triggers) = (beginning::provisional_number(self).number(), self.intake.numbers.counts());
-        Survey { run, triggers, ..survey::survey(&self.plan, &self.roster, &self.assigner, &self.books, now) }
+        let watch = self.watch.as_deref();
+        let parts = survey::survey(&self.plan, &self.roster, &self.assigner, &self.books, watch, now);
+        Survey { run, triggers, ..parts }
     }
 
     /// Returns all sources and builders that may take part: sources in the order of the roster,

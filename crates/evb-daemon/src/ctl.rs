@@ -91,6 +91,11 @@ enum Ask {
         /// Id of the builder.
         id: u16,
     },
+    /// Take the present timestamps of a source as right, after its clock was changed on purpose.
+    Learn {
+        /// Id of the source.
+        id: u16,
+    },
     /// Set the trigger rate.
     Rate {
         /// Trigger rate with its unit, such as "2 kHz".
@@ -141,6 +146,9 @@ fn run(arguments: &CtlArguments) -> Result<(), AskError> {
         Ask::RemoveBuilder { id } => {
             say(&client.ask("DELETE", &format!("builders/{id}"), None)?, arguments.json);
         }
+        Ask::Learn { id } => {
+            say(&post("learn", json!({ "source": id }))?, arguments.json);
+        }
         Ask::Rate { rate } => {
             let body = json!({ "rate": rate.to_string() });
             say(&client.ask("PUT", "trigger", Some(body))?, arguments.json);
@@ -161,6 +169,7 @@ impl Ask {
             Self::Stop { .. } => "stop",
             Self::Status { .. } => "status",
             Self::AddBuilder { .. } | Self::RemoveBuilder { .. } => "builders",
+            Self::Learn { .. } => "learn",
             Self::Rate { .. } => "trigger",
         }
     }

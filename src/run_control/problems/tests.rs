@@ -20,6 +20,7 @@ fn source(id: u16, presence: Presence) -> SourceSurvey {
         missing_by_cause: [(Cause::Down, 3)].into(),
         last: 0,
         last_by_us: 0.0,
+        alignment: None,
         live: None,
     }
 }

@@ -15,7 +15,7 @@ use refusals::{SEE_STATUS, may_pass, not_ready, refusal, too_long};
 
 use super::{Command, Refusal, State, SystemError};
 use crate::{
-    id::{BuilderId, Peer},
+    id::{BuilderId, Peer, SourceId},
     ledger::Annotation,
     supervisor::{BeginError, Presence, Progress, RunChange, RunPlan, Survey},
     time::Instant,
@@ -103,6 +103,7 @@ enum Step {
 enum Effect {
     Command(Command, State),
     Rate(Frequency),
+    Learnt(SourceId),
     Builders { request: &'static str, builders: Vec<BuilderId>, added: Option<BuilderId> },
     End,
 }
@@ -250,6 +251,7 @@ impl Leader {
             Request::Rate(rate) => self.set_rate(number, rate),
             Request::Add(id) => self.change_builders_if_possible(number, id, "add-builder"),
             Request::Remove(id) => self.change_builders_if_possible(number, id, "remove-builder"),
+            Request::Learn(source) => self.learn(number, source),
             Request::Close(cause) => self.close(number, cause),
         }
     }

@@ -7,6 +7,8 @@ mod tests;
 use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 
+use serde::Serialize;
+
 use crate::{
     alignment::{
         Doubt, Explanation, Finding, Gathered, GuardedClocks, Inquiry, Survey, readings_of, survey_of,
@@ -15,7 +17,10 @@ use crate::{
     id::{EventId, SourceId},
     index::ClockIndex,
     time::Instant,
-    wire::control::{AlignmentReport, MalformedMessage, Readings, ReadingsWanted},
+    wire::{
+        control::{AlignmentReport, MalformedMessage, Readings, ReadingsWanted},
+        journal::Judged,
+    },
 };
 
 /// Number of trigger times that are remembered.
@@ -50,8 +55,16 @@ struct ClockInquiry {
     open: Option<(Inquiry, Survey)>,
     /// Event up to which doubts are about what the last finding explained.
     explained: EventId,
-    /// True while the source is known to deliver fragments of other events.
-    is_misaligned: bool,
+    /// Given while the source is known to deliver fragments of other events.
+    misaligned: Option<Misaligned>,
+}
+
+/// Begin and description of the time for which a source delivers fragments of other events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Misaligned {
+    pub(super) since: EventId,
+    /// What happened, as a sentence without its subject.
+    pub(super) sentence: String,
 }
 
 /// A question to sources that is not answered yet.
@@ -62,6 +75,41 @@ struct Question {
     /// Sources that have not answered.
     waits_for: BTreeSet<SourceId>,
     until: Instant,
+}
+
+impl Misaligned {
+    /// Returns the entry of the journal about a source.
+    pub(super) fn entry(&self, source: SourceId) -> Judged {
+        Judged {
+            source: source.number().into(),
+            is_misaligned: true,
+            since: self.since.number(),
+            sentence: self.sentence.clone(),
+        }
+    }
+}
+
+/// Agreement of a source's timestamps with those of other sources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AlignmentState {
+    /// Nothing is known against the timestamps.
+    Agrees,
+    /// Timestamps disagree, and it is not clear yet why.
+    Doubted,
+    /// The source delivers fragments of other events.
+    Misaligned,
+}
+
+/// State of a source whose timestamps are compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AlignmentSurvey {
+    /// Agreement of the timestamps.
+    pub state: AlignmentState,
+    /// First event that disagrees; 0 if none does.
+    pub since: u64,
+    /// What happened, as a sentence without its subject; empty if nothing is known.
+    pub sentence: String,
 }
 
 /// Message with a question, and the sources that are to answer it.
@@ -105,7 +153,7 @@ impl AlignmentWatch {
             let doubt = Doubt::of(doubt, &self.clocks)?;
             let idle = self.is_idle();
             let inquiry = &mut self.inquiries[doubt.clock];
-            if inquiry.is_misaligned || doubt.first <= inquiry.explained {
+            if inquiry.misaligned.is_some() || doubt.first <= inquiry.explained {
                 continue;
             }
             if let Some((inquiry, _)) = &mut inquiry.open {
@@ -128,13 +176,13 @@ impl AlignmentWatch {
     pub(super) fn settle(&mut self, source: SourceId, decided: EventId) -> bool {
         let Some(clock) = self.clocks.index(source) else { return false };
         self.inquiries[clock].explained = decided;
-        core::mem::take(&mut self.inquiries[clock].is_misaligned)
+        self.inquiries[clock].misaligned.take().is_some()
     }
 
     /// Notes whether a source is known to deliver fragments of other events.
-    pub(super) fn set_misaligned(&mut self, source: SourceId, is_misaligned: bool) {
+    pub(super) fn set_misaligned(&mut self, source: SourceId, misaligned: Option<Misaligned>) {
         if let Some(clock) = self.clocks.index(source) {
-            self.inquiries[clock].is_misaligned = is_misaligned;
+            self.inquiries[clock].misaligned = misaligned;
         }
     }
 
@@ -151,9 +199,20 @@ impl AlignmentWatch {
     }
 
     /// Returns the sources that are known to deliver fragments of other events.
-    pub(super) fn misaligned(&self) -> impl Iterator<Item = SourceId> {
+    pub(super) fn misaligned(&self) -> impl Iterator<Item = (SourceId, &Misaligned)> {
         let all = self.clocks.sources().zip(&self.inquiries);
-        all.filter(|(_, inquiry)| inquiry.is_misaligned).map(|((_, source), _)| source)
+        all.filter_map(|((_, source), inquiry)| Some((source, inquiry.misaligned.as_ref()?)))
+    }
+
+    /// Returns what is known about a source; `None` if its timestamps are not compared.
+    pub(super) fn survey(&self, source: SourceId) -> Option<AlignmentSurvey> {
+        let inquiry = &self.inquiries[self.clocks.index(source)?];
+        let (state, since, sentence) = match (&inquiry.misaligned, &inquiry.open) {
+            (Some(known), _) => (AlignmentState::Misaligned, known.since, known.sentence.clone()),
+            (None, Some((open, _))) => (AlignmentState::Doubted, open.first(), String::new()),
+            (None, None) => (AlignmentState::Agrees, EventId::default(), String::new()),
+        };
+        Some(AlignmentSurvey { state, since: since.number(), sentence })
     }
 
     /// Handles a source's answer.
@@ -250,7 +309,7 @@ impl AlignmentWatch {
         let decided = self.decided();
         for finding in found {
             let inquiry = &mut self.inquiries[finding.clock];
-            (inquiry.explained, inquiry.is_misaligned) = (decided, finding.verdict.is_misaligned());
+            inquiry.explained = decided;
         }
     }
 

@@ -12,7 +12,7 @@ use crate::{
     set::SourceSet,
     time::Instant,
     wire::journal::{
-        Begun, BuilderTotals, CauseOfLoss, Change, Entry, Expectation, Finding, Judged, SourceTotals, Totals,
+        Begun, BuilderTotals, CauseOfLoss, Change, Entry, Expectation, Finding, SourceTotals, Totals,
     },
 };
 
@@ -48,9 +48,7 @@ pub(super) fn entries(core: &SupervisorCore, now: Instant) -> Vec<Entry> {
         What::Finding(Finding { problem: remark.clone(), remark: true, ..Finding::default() })
     }));
     let misaligned = core.watch.iter().flat_map(|watch| watch.misaligned());
-    whats.extend(
-        misaligned.map(|source| What::Judged(Judged { source: source.number().into(), is_misaligned: true })),
-    );
+    whats.extend(misaligned.map(|(source, known)| What::Judged(known.entry(source))));
     whats.push(What::Paused(intake.is_paused()));
     whats.extend(intake.rate().map(|rate| What::Rate(rate.hertz())));
     let entry = |at: Instant, what| Entry { at_ns: at.as_nanos(), what: Some(what) };

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::{
     RunPlan,
+    alignment::{AlignmentSurvey, AlignmentWatch},
     assigner::Assigner,
     books::Books,
     lanes::LastFragments,
@@ -99,6 +100,8 @@ pub struct SourceSurvey {
     pub last: u64,
     /// Mean delay of these last fragments behind the event's previous fragment, µs.
     pub last_by_us: f64,
+    /// Agreement of the timestamps with those of other sources; `None` if they are not compared.
+    pub alignment: Option<AlignmentSurvey>,
     /// Latest interim report of the source.
     pub live: Option<SourceLive>,
 }
@@ -179,6 +182,7 @@ pub(super) fn survey(
     roster: &Roster,
     assigner: &Assigner,
     books: &Books,
+    watch: Option<&AlignmentWatch>,
     now: Instant,
 ) -> Survey {
     let (times, lateness) = (books.times(), lateness(roster));
@@ -202,6 +206,7 @@ pub(super) fn survey(
             missing_by_cause: books.missing_by_cause(index).clone(),
             last,
             last_by_us: fraction(last_by_ns as f64 / 1e3, last as f64),
+            alignment: watch.and_then(|watch| watch.survey(seat.id)),
             live: seat.latest.as_ref().map(|latest| latest.survey(now)),
         }
     };

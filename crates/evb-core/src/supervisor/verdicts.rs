@@ -1,7 +1,11 @@
 //! What the supervisor does with doubts about timestamps: it asks sources, and records and acts on
 //! what is found.
 
-use super::{ChangeError, OnSlip, Recipients, SupervisorCore, alignment::Asking, journal::What};
+use super::{
+    ChangeError, OnSlip, Recipients, SupervisorCore,
+    alignment::{Asking, Misaligned},
+    journal::What,
+};
 use crate::{
     alignment::{Explanation, Finding},
     id::{Peer, SourceId},
@@ -33,7 +37,7 @@ impl Verdicts<'_> {
         };
         for source in returned {
             let named = self.core.plan.named(Peer::Source(source));
-            self.judge(source, false, now);
+            self.judge(source, None, now);
             self.remark(
                 format!("{named} agrees with the other clocks again, since event {decided} or before"),
                 now,
@@ -96,7 +100,7 @@ impl Verdicts<'_> {
         watch.forget(source, decided);
         let named = self.core.plan.named(Peer::Source(source));
         let remark = format!("an operator took the timestamps of {named} as right from event {decided} on");
-        self.judge(source, false, now);
+        self.judge(source, None, now);
         self.tell_to_learn(source);
         self.remark(remark, now);
         Ok(())
@@ -126,7 +130,7 @@ impl Verdicts<'_> {
         self.core.problem(format!("{text}; {REMEDY}"), now);
         // Fragments that were exchanged in single events are over.
         let lasts = finding.verdict != Explanation::SwappedPair;
-        self.judge(source, lasts, now);
+        self.judge(source, lasts.then_some(Misaligned { since, sentence }), now);
         match self.core.plan.on_slip {
             OnSlip::Report => {}
             // A run that is paused or stopping already needs nothing.
@@ -142,12 +146,13 @@ impl Verdicts<'_> {
     }
 
     /// Notes in watch and journal whether a source is known to deliver fragments of other events.
-    fn judge(&mut self, source: SourceId, is_misaligned: bool, now: Instant) {
-        if let Some(watch) = &mut self.core.watch {
-            watch.set_misaligned(source, is_misaligned);
-        }
-        let judged = Judged { source: source.number().into(), is_misaligned };
+    fn judge(&mut self, source: SourceId, misaligned: Option<Misaligned>, now: Instant) {
+        let absolved = Judged { source: source.number().into(), ..Judged::default() };
+        let judged = misaligned.as_ref().map_or(absolved, |known| known.entry(source));
         self.core.outbox.journal(What::Judged(judged), now);
+        if let Some(watch) = &mut self.core.watch {
+            watch.set_misaligned(source, misaligned);
+        }
     }
 
     fn tell_to_learn(&mut self, source: SourceId) {

@@ -59,8 +59,7 @@ messages! {
     pub struct Membership { builder: u32 = 1, change: Change = 2 }
     pub struct Finding { problem: String = 1, failure: bool = 2, remark: bool = 3 }
     /// A change in whether a source is known to deliver fragments of other events.
-    #[derive(Copy)]
-    pub struct Judged { source: u32 = 1, is_misaligned: bool = 2 }
+    pub struct Judged { source: u32 = 1, is_misaligned: bool = 2, since: u64 = 3, sentence: String = 4 }
     /// The state of the run, which replaces all earlier entries.
     pub struct Totals {
         triggered: u64 = 1, inhibited: u64 = 2, lost: u64 = 3, roster_version: u32 = 4,

@@ -89,7 +89,15 @@ fn changes() -> Vec<(&'static str, What)> {
         ("rate", What::Rate(2.5)),
         ("resumed", What::Resumed(Resumed { boot_id: "another boot".to_owned() })),
         ("begin", What::Begin(begin)),
-        ("judged", What::Judged(Judged { source: 3, is_misaligned: true })),
+        (
+            "judged",
+            What::Judged(Judged {
+                source: 3,
+                is_misaligned: true,
+                since: 41,
+                sentence: "missed 1 trigger".to_owned(),
+            }),
+        ),
     ]
 }
 

@@ -15,7 +15,7 @@ use evb::run_control::{Problem, Severity, State, Status};
 use evb_core::{
     ledger::{self, IGNORED_TRIGGERS, Metric},
     live::Latencies,
-    supervisor::{BuilderLive, BuilderSurvey, Presence, SourceLive, SourceSurvey, Survey},
+    supervisor::{AlignmentState, BuilderLive, BuilderSurvey, Presence, SourceLive, SourceSurvey, Survey},
     trigger::numbers::AnnouncementCounts,
 };
 use prometheus_client::{
@@ -258,10 +258,15 @@ const SOURCE_COUNTERS: [Counter<SourceSurvey>; 2] = [
     ("source_last_events", "Events whose last fragment was this source's.", |of| Some(of.last)),
 ];
 
-const SOURCE_GAUGES: [Gauge<SourceSurvey>; 8] = [
+const SOURCE_GAUGES: [Gauge<SourceSurvey>; 9] = [
     ("source_has_readout", "0 where a source takes part whose readout is silent or gone, else 1.", |of| {
         Some(f64::from(u8::from(of.presence != Presence::NoReadout)))
     }),
+    (
+        "source_is_misaligned",
+        "1 while a source delivers fragments of other events, by their timestamps; else 0.",
+        |of| Some(f64::from(u8::from(of.alignment.as_ref()?.state == AlignmentState::Misaligned))),
+    ),
     ("source_front_ends_connected", "Front ends that are connected.", |of| {
         Some(f64::from(of.front_ends?.connected))
     }),

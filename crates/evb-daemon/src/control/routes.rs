@@ -1,7 +1,10 @@
 //! The requests of run control, and their answers.
 
 use evb::run_control::{Annotation, Command, RunControl};
-use evb_core::{id::BuilderId, units::Frequency};
+use evb_core::{
+    id::{BuilderId, SourceId},
+    units::Frequency,
+};
 use hyper::{Method, StatusCode, header::ACCEPT, http::request::Parts};
 use serde::Deserialize;
 use serde_json::json;
@@ -26,6 +29,13 @@ struct NewRun {
 #[serde(deny_unknown_fields)]
 struct NewBuilder {
     id: u16,
+}
+
+/// Request to take the timestamps of a source as right.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LearntSource {
+    source: u16,
 }
 
 /// Request to set the trigger rate.
@@ -89,6 +99,13 @@ pub(super) async fn answer(lead: &RunControl, method: &Method, path: &str, body:
             }
             Err(answer) => return answer,
         },
+        (&Method::POST, "learn") => match parse::<LearntSource>(body, "{\"source\": 7}") {
+            Ok(LearntSource { source }) => {
+                let learnt = lead.learn(SourceId::new(source)).await;
+                learnt.map(|()| Answer::done(json!({ "source": source })))
+            }
+            Err(answer) => return answer,
+        },
         (&Method::PUT, "trigger") => match parse_rate(body) {
             Ok(rate) => lead.set_rate(rate).await.map(|()| Answer::done(json!({ "rate": rate.to_string() }))),
             Err(answer) => return answer,
@@ -102,7 +119,7 @@ pub(super) async fn answer(lead: &RunControl, method: &Method, path: &str, body:
             return Answer::turned_away(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "this path does not accept this method",
-                "GET status and history; POST commands and builders; PUT trigger; DELETE builders/ID",
+                "GET status and history; POST commands, builders and learn; PUT trigger; DELETE builders/ID",
             );
         }
         _ => return unknown(path),
@@ -115,6 +132,7 @@ fn is_known(what: &str) -> bool {
         || what == "history"
         || what == "trigger"
         || what == "builders"
+        || what == "learn"
         || what.starts_with("builders/")
         || what.parse::<Command>().is_ok()
 }

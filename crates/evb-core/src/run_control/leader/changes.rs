@@ -6,7 +6,7 @@ use super::{
     refusals::{SEE_STATUS, refusal},
 };
 use crate::{
-    id::{BuilderId, Peer},
+    id::{BuilderId, Peer, SourceId},
     run_control::{Command, Refusal, State, SystemError},
     supervisor::{RunChange, RunState},
     units::Frequency,
@@ -19,6 +19,14 @@ impl Leader {
         }
         let change = LeaderOutput::Change(RunChange::SetRate(rate));
         self.ask(Step::Changing(number, Effect::Rate(rate)), change);
+    }
+
+    pub(super) fn learn(&mut self, number: u64, source: SourceId) {
+        if !self.is_open() {
+            return self.answer(number, Err(self.no_run("learn")));
+        }
+        let change = LeaderOutput::Change(RunChange::Learn(source));
+        self.ask(Step::Changing(number, Effect::Learnt(source)), change);
     }
 
     /// Adds or removes a builder, if the run can do without and the system admits it.
@@ -90,6 +98,10 @@ impl Leader {
             Effect::Rate(rate) => {
                 let remedy = "configure a trigger with a rate, such as kind = \"periodic\"";
                 outcome("rate", "the trigger", remedy).map(|()| self.changes.rate = Some(rate))
+            }
+            Effect::Learnt(source) => {
+                let remedy = "`evbd ctl status` lists the sources whose timestamps are compared";
+                outcome("learn", &Peer::Source(source).to_string(), remedy)
             }
             Effect::Builders { request, builders, added } => {
                 let remedy = "`evbd ctl status` shows the run and its builders";

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::super::{Command, Refusal, State, SystemError};
 use crate::{
-    id::{BuilderId, Peer},
+    id::{BuilderId, Peer, SourceId},
     ledger::{Annotation, RunReport},
     supervisor::{BeginError, Progress, RunChange, RunPlan},
     units::Frequency,
@@ -23,6 +23,8 @@ pub enum Request {
     Add(BuilderId),
     /// Remove a builder from this run and from the runs that follow.
     Remove(BuilderId),
+    /// Take the present timestamps of a source as the right ones.
+    Learn(SourceId),
     /// End the run that is under way because of this cause, and then the leader.
     Close(String),
 }

@@ -87,7 +87,12 @@ impl System {
 
     /// Carries questions and answers.
     fn talk(&mut self, now: Instant) {
-        self.found.extend(self.watch.look(now));
+        for found in self.watch.look(now) {
+            let source = self.watch.source(found.clock).unwrap();
+            let known = Misaligned { since: found.since, sentence: String::new() };
+            self.watch.set_misaligned(source, found.verdict.is_misaligned().then_some(known));
+            self.found.push(found);
+        }
         let asking = self.watch.next_question(now);
         self.carry(asking, now);
     }
@@ -131,7 +136,7 @@ fn a_board_that_misses_a_trigger_is_named_with_event_and_size_of_the_slip() {
         assert_eq!((found.verdict, found.since, found.is_disputed), (verdict, EventId::new(500), false));
         assert_eq!(system.watch.source(found.clock), Some(source(named)));
         assert_eq!(system.flagged, (500..=700).collect::<Vec<_>>());
-        assert_eq!(system.watch.misaligned().collect::<Vec<_>>(), [source(named)]);
+        assert_eq!(system.watch.survey(source(named)).unwrap().state, AlignmentState::Misaligned);
     }
 }
 

@@ -1,11 +1,12 @@
 //! [`Reading`]: restores the supervisor's state from the entries of a journal.
 
 use crate::{
-    id::{RunNumber, SourceId},
+    id::{EventId, RunNumber, SourceId},
     ledger::Annotation,
     quantities::counted,
     supervisor::{
         Phase, RecoverError, RunPlan, SupervisorCore,
+        alignment::Misaligned,
         books::Books,
         journal::{What, sums},
         nonsense::{Nonsense, builder_id, content, epoch, nonsense, text},
@@ -154,7 +155,9 @@ impl Reading {
             What::Finding(finding) => core.books.recall_finding(finding),
             What::Judged(judged) => {
                 if let (Some(watch), Ok(source)) = (&mut core.watch, u16::try_from(judged.source)) {
-                    watch.set_misaligned(SourceId::new(source), judged.is_misaligned);
+                    let (since, sentence) = (EventId::new(judged.since), judged.sentence.clone());
+                    let known = judged.is_misaligned.then_some(Misaligned { since, sentence });
+                    watch.set_misaligned(SourceId::new(source), known);
                 }
             }
             What::Paused(paused) => core.intake.set_paused(*paused),

@@ -2,7 +2,7 @@ use std::{collections::BTreeSet, env, fs, path::Path};
 
 use evb_core::{
     event::Cause,
-    supervisor::{BuilderLive, SourceLive},
+    supervisor::{AlignmentState, AlignmentSurvey, BuilderLive, SourceLive},
 };
 
 use super::*;
@@ -43,6 +43,11 @@ fn status() -> Status {
         missing_by_cause: [(Cause::Down, 3), (Cause::Silent, 1)].into(),
         last: 3,
         last_by_us: 1.5,
+        alignment: Some(AlignmentSurvey {
+            state: AlignmentState::Misaligned,
+            since: 41,
+            sentence: "missed 1 trigger".to_owned(),
+        }),
         live: Some(SourceLive::default()),
     };
     let problem = |severity, text: &str| Problem {

@@ -60,6 +60,16 @@ function presence(cell, peer) {
   cell.title = peer.live?.front_end_protocol === 1 && peer.live.run_not_stated ? "its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does" : "";
 }
 
+/// Whether the timestamps of a source agree with those of others.
+function timestamps(cell, alignment) {
+  if (!cell.firstChild) cell.append(make("span"));
+  const state = alignment?.state;
+  name(cell.firstChild, { doubted: "flag warning", misaligned: "flag bad" }[state] ?? "");
+  text(cell.firstChild, state ?? "–");
+  cell.title = state === undefined ? "its timestamps are not compared: it has no clock in the configuration"
+    : alignment.since ? `since event ${alignment.since}${alignment.sentence ? `, it ${alignment.sentence}` : ""}` : "";
+}
+
 class Table {
   constructor(section, what) {
     Object.assign(this, { section, what, all: false, order: [], cells: cells(section.querySelector("table")) });
@@ -120,9 +130,10 @@ class Builders extends Table {
 }
 
 class Sources extends Table {
-  fill([id, state, last, behind, adds, missing, backlog, throughput, resent], s) {
+  fill([id, state, time, last, behind, adds, missing, backlog, throughput, resent], s) {
     identity(id, s, ofSource);
     if (s.presence) presence(state, s);
+    if (s.id !== "all") timestamps(time, s.alignment);
     if (s.share !== undefined) {
       if (!last.firstChild) gauge(last, "building");
       const [bar, number] = last.firstChild.children;
@@ -169,7 +180,7 @@ function sourceOf(s, run, events) {
 /// The worst builders: not there, then with events that are not whole, then by number.
 const harm = (b) => isAbsent(b) + b.harm + (b.free / b.size < NEARLY_FULL ? 1e20 : 0);
 /// The worst sources: not there, then by all the time that events have waited for them.
-const waiting = (s) => isAbsent(s) + (s.last ?? 0) * (s.last_by_us ?? 0) + 1e6 * s.missing;
+const waiting = (s) => isAbsent(s) + (s.alignment?.since ? 1e20 : 0) + (s.last ?? 0) * (s.last_by_us ?? 0) + 1e6 * s.missing;
 
 export function showPeers(survey) {
   const run = survey?.run;

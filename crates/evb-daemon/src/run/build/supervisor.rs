@@ -5,8 +5,9 @@ use std::time::Duration;
 use evb::supervisor::{JournalConfig, SupervisorConfig, TriggerInput};
 use evb_config::{Config, SinkEntry, TriggerConfig, TriggerProtocol};
 use evb_core::{
+    alignment::GuardedClocks,
     id::{Peer, RunNumber},
-    supervisor::{AssignmentPolicy, RunPlan, SourceLoss},
+    supervisor::{AssignmentPolicy, OnSlip, RunPlan, SourceLoss},
     trigger::TriggerKind,
     units::Bytes,
     wire::control::MAX_CHANGED,
@@ -50,6 +51,12 @@ pub(in crate::run) fn supervisor(
             .iter()
             .filter_map(|entry| Some((entry.id, entry.name.clone()?)))
             .collect(),
+        clocks: guarded_clocks(config),
+        on_slip: match config.alignment().on_slip {
+            evb_config::OnSlip::Report => OnSlip::Report,
+            evb_config::OnSlip::Pause => OnSlip::Pause,
+            evb_config::OnSlip::Stop => OnSlip::Stop,
+        },
         trigger,
         drain_grace: usual.drain_grace + give_up,
         policy: match config.supervisor.policy {
@@ -82,6 +89,16 @@ pub(in crate::run) fn supervisor(
         turn_counters: shared.turn_counters.clone(),
         ..SupervisorConfig::new(supervisor_address(config), plan)
     })
+}
+
+/// Returns the clocks of all sources that have one, and how to compare them.
+fn guarded_clocks(config: &Config) -> GuardedClocks {
+    let mut clocks: Vec<_> =
+        config.sources.iter().filter_map(|source| Some((source.id, source.clock?))).collect();
+    clocks.sort_unstable_by_key(|(source, _)| *source);
+    let rules = config.alignment();
+    let clocks = GuardedClocks { clocks, lead: None, host_times: rules.uses_host_times };
+    GuardedClocks { lead: rules.lead.and_then(|lead| clocks.index(lead)), ..clocks }
 }
 
 /// Returns the time between peers' reports: as configured, but long enough that reports take at
