@@ -13,7 +13,9 @@
 //! | supervisor | [`Inquiry`] | finds out from the rings what happened to a doubted source |
 //!
 //! A [`StreamGuard`] does all of it over the files of a run (`evbd verify --align`). The roles of a
-//! run do not use the machines yet.
+//! run do not use these machines yet.
+//!
+//! A [`Widener`] makes event ids of the short trigger counters that boards send. Sources use it.
 //!
 //! In a healthy run, the machines send nothing. All of them have constant memory and allocate
 //! nothing per event; they accept arbitrary ticks, counters and orders.
@@ -24,6 +26,8 @@
 #[cfg(test)]
 mod tests;
 
+pub mod counter;
+pub mod widening;
 pub mod clock;
 pub mod scale;
 pub mod relation;
@@ -40,6 +44,7 @@ pub mod stream_guard;
 
 pub use crate::event::Alignment;
 pub use clock::{ClockError, ClockWrap, DetectorClock};
+pub use counter::{CounterError, CounterStart, TriggerCounter};
 pub use explanation::Explanation;
 pub use gathered::Gathered;
 pub use guard::{Guard, Observation};
@@ -49,3 +54,4 @@ pub use report::{GuardedClocks, message_of, readings_message, readings_of, surve
 pub use ring::ReadingRing;
 pub use stream_guard::{Agreement, StreamFindings, StreamGuard};
 pub use survey::{Doubt, Survey};
+pub use widening::{Misfit, Widened, Widener};
