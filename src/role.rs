@@ -14,7 +14,7 @@ mod handle;
 use std::{io, time::Duration};
 
 use evb_core::{
-    alignment::ClockError,
+    alignment::{ClockError, CounterError},
     lane::LaneError,
     quantities::{SAME_RELEASE, time},
     session::RoleFault,
@@ -114,6 +114,14 @@ pub enum RoleError {
         "a connection (lane) of this role cannot begin: {0}; the lines above name its peer; {SAME_RELEASE}"
     )]
     Lane(#[from] LaneError),
+    /// The source's trigger counter cannot be.
+    #[error("this source cannot read its boards' trigger counter: {0}; correct `counter`")]
+    Counter(#[from] CounterError),
+    /// The source has a trigger counter, and readout on demand.
+    #[error(
+        "this source makes fragments on demand, of the events that evb names, so it has no trigger counter; leave `counter` out, or push fragments"
+    )]
+    CounterOnDemand,
     /// The sink could not begin.
     #[error("the builder's sink cannot begin: {0}; correct that, or `sink` in its configuration")]
     Sink(String),

@@ -25,7 +25,7 @@ use crate::role::{self, AdmittedRole, RoleError, RoleHandle, RoleThread, RunOutc
 pub use blocking::BlockingSource;
 pub use config::SourceConfig;
 pub use evb_core::{
-    alignment::{ClockError, ClockWrap, DetectorClock},
+    alignment::{ClockError, ClockWrap, CounterError, CounterStart, DetectorClock, TriggerCounter},
     source::{BeforeStart, PushError as Refused},
 };
 pub use front_ends::FrontEnds;
@@ -112,6 +112,7 @@ impl Source {
     /// [`RoleError::Join`]: the supervisor cannot be reached within `start_timeout`, or refuses the
     /// source. [`RoleError::NoUdp`]: the build lacks the configured transport.
     /// [`RoleError::Clock`]: a quantity of the clock is out of range.
+    /// [`RoleError::Counter`]: the configured counter cannot be.
     pub async fn connect(config: SourceConfig) -> Result<Self, RoleError> {
         Self::start(config, None).await
     }
@@ -120,7 +121,8 @@ impl Source {
     /// it.
     ///
     /// # Errors
-    /// The same errors as [`Self::connect`].
+    /// The same errors as [`Self::connect`], and [`RoleError::CounterOnDemand`] if a counter is
+    /// configured.
     pub async fn on_demand(config: SourceConfig, readout: impl Readout) -> Result<Self, RoleError> {
         Self::start(config, Some(Box::new(readout))).await
     }
@@ -129,7 +131,13 @@ impl Source {
         role::check_transport(config.transport)?;
         config.clock.as_ref().map_or(Ok(()), DetectorClock::check)?;
         let (member, access) = (config.member(), config.access());
-        let (intake, outlet) = input::intake(config.max_fragment, config.backlog);
+        if let Some(counter) = &config.counter {
+            counter.check()?;
+            if readout.is_some() {
+                return Err(RoleError::CounterOnDemand);
+            }
+        }
+        let (intake, outlet) = input::intake(config.max_fragment, config.backlog, config.counter.is_some());
         let id = config.id;
         let name = format!("source {id}");
         let place = config.cpu.map_or(RoleThread::Any, |core| RoleThread::Own(Some(core)));

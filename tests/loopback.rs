@@ -4,6 +4,8 @@
 mod support;
 #[path = "loopback/announced.rs"]
 mod announced;
+#[path = "loopback/counters.rs"]
+mod counters;
 
 use std::time::Duration;
 

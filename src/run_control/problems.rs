@@ -173,6 +173,7 @@ fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
         let text = format!("refused {} of its readout", counted(live.refused, "fragment"));
         found.push(Problem::new(Severity::Bad, &subject, text, "its log names their events, with the cause"));
     }
+    of_counter(source, found);
     if let Some(live) = &source.live
         && let Some(first) = live.contradiction
     {
@@ -180,6 +181,23 @@ fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
         let remedy = "compare the event ids of its readout with those of other sources; \
                       a front end may have sent fragments of an earlier run";
         found.push(Problem::new(Severity::Bad, &subject, text, remedy));
+    }
+}
+
+/// Adds the problem of a source whose boards' trigger counter gives its fragments no event.
+fn of_counter(source: &SourceSurvey, found: &mut Vec<Problem>) {
+    let Some(live) = &source.live else { return };
+    let fragments = live.unplaced + live.lost_wraps + live.counter_invalid;
+    let remedy = if live.unplaced > 0 {
+        "reset its boards only between two runs and start a new run, or correct its `counter`; its log says what was read"
+    } else if live.lost_wraps > 0 {
+        "find out why its boards were silent, and start a new run; its log says what was read"
+    } else {
+        "correct its `counter`, or what its boards send; its log says what was read"
+    };
+    if fragments > 0 {
+        let text = format!("its trigger counter gives {} no event", counted(fragments, "fragment"));
+        found.push(Problem::new(Severity::Bad, source.named(), text, remedy));
     }
 }
 

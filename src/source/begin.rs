@@ -23,6 +23,7 @@ pub(super) async fn run(
         id: config.id,
         max_fragment: config.max_fragment,
         on_demand: readout.is_some(),
+        counter: config.counter,
         datagrams: config.transport == Transport::Udp,
         queue_delay: config.queue_delay,
         paces: config.pacing.paces(config.shaping.pace(), config.cost()),

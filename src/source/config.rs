@@ -6,7 +6,7 @@ mod tests;
 use std::{net::IpAddr, time::Duration};
 
 use evb_core::{
-    alignment::DetectorClock,
+    alignment::{DetectorClock, TriggerCounter},
     id::{Peer, SourceId},
     session::Member,
     units::Bytes,
@@ -88,6 +88,10 @@ pub struct SourceConfig {
     /// The front ends that feed the source, shared with their listener; `None`: the program pushes
     /// fragments itself.
     pub front_ends: Option<FrontEnds>,
+    /// The trigger counter that readout or front ends push in place of event ids, such as the 16
+    /// bits of a board; `None`: they push event ids. The source finds the event of each value, and
+    /// counts those that have none. A source on demand has no counter.
+    pub counter: Option<TriggerCounter>,
     /// CPU core on which the source's thread runs; `None`: any core.
     pub cpu: Option<usize>,
     /// Clock that the boards read for the timestamps of the fragments; `None`: evb does not compare
@@ -119,6 +123,7 @@ impl SourceConfig {
             security: Security::None,
             turn_counters: TurnCounters::default(),
             front_ends: None,
+            counter: None,
             cpu: None,
             clock: None,
         }

@@ -23,6 +23,10 @@ const CHANNEL: usize = 1024;
 /// Limit of the number of fragments that share one place of the channel.
 const BATCH: usize = 32;
 
+/// The first undecided event of a source with a trigger counter. The value of the counter does not
+/// tell whether its event is decided, so no fragment passes a full backlog.
+const COUNTED: EventId = EventId::new(0);
+
 /// Backlog bytes that a fragment occupies besides its payload.
 const OVERHEAD: u64 = 64;
 
@@ -31,8 +35,8 @@ const OVERHEAD: u64 = 64;
 pub(super) struct Intake {
     fragments: mpsc::Sender<Pushed>,
     permits: Arc<Semaphore>,
-    /// The first undecided event. Fragments of earlier events are admitted even if the backlog is
-    /// full.
+    /// The first undecided event, or [`COUNTED`]. Fragments of earlier events are admitted even if
+    /// the backlog is full.
     undecided: watch::Receiver<EventId>,
     max_fragment: Bytes,
     /// Limit of the permits that one batch takes, so that a batch can always get its permits.
@@ -89,12 +93,12 @@ enum NoRoom {
     Ended,
 }
 
-pub(super) fn intake(max_fragment: Bytes, backlog: Bytes) -> (Intake, Outlet) {
+pub(super) fn intake(max_fragment: Bytes, backlog: Bytes, has_counter: bool) -> (Intake, Outlet) {
     let largest = permits_for(max_fragment);
     let limit = backlog.count().clamp(1, Semaphore::MAX_PERMITS as u64).max(largest.into());
     let (sender, receiver) = mpsc::channel(CHANNEL);
     let permits = Arc::new(Semaphore::new(limit as usize));
-    let (decided, undecided) = watch::channel(EventId::FIRST);
+    let (decided, undecided) = watch::channel(if has_counter { COUNTED } else { EventId::FIRST });
     let batch_cost = u32::try_from(limit / 8).unwrap_or(u32::MAX).max(largest);
     (
         Intake { fragments: sender, permits: Arc::clone(&permits), undecided, max_fragment, batch_cost },
@@ -170,13 +174,13 @@ impl Intake {
     /// Checks a fragment; `first` is the first undecided event.
     fn check(&self, fragment: &Fragment, first: EventId) -> Result<(), Refused> {
         let (event, size) = (fragment.event, fragment.size());
-        if event.number() == 0 {
+        if event.number() == 0 && first != COUNTED {
             return Err(Refused::EventZero);
         }
         if size > self.max_fragment {
             return Err(Refused::Oversize { event, size, limit: self.max_fragment });
         }
-        if event.number() >= first.number().saturating_add(MAX_AHEAD) {
+        if first != COUNTED && event.number() >= first.number().saturating_add(MAX_AHEAD) {
             return Err(Refused::TooFarAhead { event, first });
         }
         Ok(())
@@ -240,7 +244,7 @@ impl Intake {
 impl Outlet {
     /// Sets the event that is the first undecided one when this source joins.
     pub(super) fn begin(&self, undecided: EventId) {
-        self.undecided.send_replace(undecided);
+        self.note_undecided(undecided);
     }
 
     /// Takes fragments from the channel one by one; from now on, their permits belong to the
@@ -257,15 +261,21 @@ impl Outlet {
     /// Tells the waiting calls which events are decided, and returns permits for the free part of
     /// the backlog: `held` payload bytes in `count` fragments wait for a decision.
     pub(super) fn update(&mut self, undecided: EventId, held: Bytes, count: usize) {
-        self.undecided.send_if_modified(|known| {
-            let is_new = *known != undecided;
-            *known = undecided;
-            is_new
-        });
+        self.note_undecided(undecided);
         let used = held.count() + count as u64 * OVERHEAD;
         let free = self.charged.saturating_sub(used);
         self.charged -= free;
         self.permits.add_permits(free as usize);
+    }
+
+    fn note_undecided(&self, undecided: EventId) {
+        self.undecided.send_if_modified(|known| {
+            let is_new = *known != undecided && *known != COUNTED;
+            if is_new {
+                *known = undecided;
+            }
+            is_new
+        });
     }
 
     /// Returns true if the backlog has no room, so that readout may have to wait.

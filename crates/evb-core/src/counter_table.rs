@@ -82,6 +82,25 @@ macro_rules! source_counters {
         front_end_protocol: u32 = 31 [status];
         /// Fragments whose front end did not state their run.
         run_not_stated: u64 = 32 [status];
+        /// Times at which the trigger counter of the source's boards left out numbers.
+        counter_gaps: u64 = 33 [status counter "source_counter_gaps"];
+        /// Numbers that the trigger counter of the source's boards left out, and those that came
+        /// late.
+        counter_skipped: u64 = 34 [status counter "source_counter_skipped"];
+        /// Fragments whose trigger counter came after a later one.
+        counter_late: u64 = 35 [status counter "source_counter_late_fragments"];
+        /// Times at which the trigger counter of the source's boards left out 0 as it wrapped.
+        counter_zero_skips: u64 = 36 [status counter "source_counter_zero_skips"];
+        /// Times at which the trigger counter of the source's boards fell or leapt.
+        counter_resets: u64 = 37 [status counter "source_counter_resets"];
+        /// Fragments without an event, because their trigger counter fell or leapt, or the board
+        /// was not reset before the run.
+        unplaced: u64 = 38 [status unused Problem "counter reset"];
+        /// Fragments without an event, because their trigger counter may have wrapped unseen.
+        lost_wraps: u64 = 39 [status unused Problem "counter wrapped"];
+        /// Fragments without an event, because their trigger counter has too many bits, or does not
+        /// grow in its steps.
+        counter_invalid: u64 = 40 [status unused Problem "counter invalid"];
     } };
 }
 

@@ -16,6 +16,7 @@ mod parking;
 mod readout;
 mod repeats;
 mod recent;
+mod counting;
 mod seats;
 mod lane;
 mod lanes;
@@ -37,6 +38,7 @@ pub use stream_reader::StreamReader;
 pub use stream_writer::{ParcelContent, StreamWriter};
 
 use backlog::{Backlog, Placed};
+use counting::Counting;
 use lane::{LaneTimes, SourceLane};
 use parking::Parking;
 use readout::ReadoutWatch;
@@ -45,6 +47,7 @@ use repeats::{Compared, Repeats, Seen};
 use seats::Seats;
 
 use crate::{
+    alignment::TriggerCounter,
     fragment::Fragment,
     id::{BuilderId, EventId, SourceId},
     index::LaneIndex,
@@ -120,6 +123,8 @@ pub struct SourceCore {
     backlog: Backlog,
     parking: Parking,
     repeats: Repeats,
+    /// Trigger counter that readout pushes in place of event ids.
+    counting: Option<Counting>,
     readout: ReadoutWatch,
     /// True while readout cannot push, because the backlog is full.
     is_full: bool,
@@ -161,6 +166,7 @@ impl SourceCore {
             backlog: Backlog::new(config.decided, config.orphan_timeout, config.on_demand),
             parking: Parking::default(),
             repeats: Repeats::default(),
+            counting: None,
             readout: ReadoutWatch::new(config.deadline),
             is_full: false,
             seats: Seats::new(&config.builders),
@@ -183,12 +189,26 @@ impl SourceCore {
         }
     }
 
+    /// Lets readout push the values of a trigger counter in place of event ids; before the first
+    /// fragment. The counter passed [`TriggerCounter::check`].
+    pub fn set_counter(&mut self, counter: TriggerCounter) {
+        self.counting = Some(Counting::new(self.config.id, counter, self.config.decided));
+    }
+
     /// Accepts a fragment from readout. Fragments that no builder needs are dropped and counted by
     /// cause; refused fragments are counted, too.
-    pub fn push(&mut self, fragment: Fragment, now: Instant) -> Result<(), PushError> {
+    ///
+    /// With a [trigger counter](Self::set_counter), the fragment has the counter's value in place
+    /// of its event id. A fragment whose value means no event is dropped and counted, too.
+    pub fn push(&mut self, mut fragment: Fragment, now: Instant) -> Result<(), PushError> {
         if self.is_discarding {
             self.counters.discarded_before_start += 1;
             return Ok(());
+        }
+        if let Some(counting) = &mut self.counting {
+            let event = counting.event_of(&fragment, &self.backlog, &self.repeats, &mut self.counters, now);
+            let Some(event) = event else { return Ok(()) };
+            fragment.event = event;
         }
         let taken = self.take_in(fragment, now);
         self.counters.refused += u64::from(taken.is_err());
@@ -228,21 +248,11 @@ impl SourceCore {
     /// before, or because the event has ended without one.
     fn handle_unused(&mut self, seen: Seen, placed: Placed) {
         match self.repeats.compare(&seen) {
-            Compared::Same => self.counters.repeats += 1,
-            Compared::Other(first) => {
-                self.counters.contradictions += 1;
-                if self.counters.contradiction.is_none() {
-                    let found = seen.contradicts(first);
-                    let event = found.event;
-                    tracing::warn!(source = %self.config.id, event, "the readout of this source sent two different fragments for event {event}, of which evb keeps the first; correct the readout");
-                    self.counters.contradiction = Some(found);
-                }
-            }
             Compared::New if placed == Placed::Closed => {
                 self.repeats.remember(seen);
                 self.place(placed);
             }
-            Compared::New | Compared::Forgotten => self.counters.repeats_not_compared += 1,
+            compared => compared.count(&seen, self.config.id, &mut self.counters),
         }
     }
 
@@ -251,6 +261,7 @@ impl SourceCore {
     pub fn discard(&mut self) {
         self.counters.discarded_before_start += self.backlog.clear();
         self.repeats = Repeats::default();
+        self.counting.iter_mut().for_each(Counting::begin_anew);
         self.is_discarding = true;
     }
 
@@ -444,6 +455,7 @@ impl SourceCore {
     /// Panics if an invariant does not hold, which is a defect of evb.
     pub fn invariants(&self) {
         self.lanes.iter().for_each(SourceLane::invariants);
+        self.counting.iter().for_each(Counting::invariants);
         assert_eq!(self.lanes.len(), self.seats.len(), "each builder has a lane");
         assert!(self.announce.iter().all(|lane| lane.get() < self.lanes.len()), "{:?}", self.announce);
     }
@@ -503,13 +515,7 @@ impl SourceCore {
     fn counters(&self) -> SourceReport {
         let uncommitted = self.uncommitted() as u64 + self.backlog.held() as u64;
         let mut counters = SourceReport { uncommitted, ..self.counters.clone() };
-        for lane in self.lanes.iter().map(SourceLane::counters) {
-            counters.announced += lane.announced;
-            counters.committed += lane.committed;
-            counters.reconnects += lane.reconnects;
-            counters.resends += lane.resends;
-            counters.sent_bytes += lane.sent_bytes;
-        }
+        self.lanes.iter().for_each(|lane| lane.counters().add_to(&mut counters));
         counters
     }
 

@@ -101,6 +101,14 @@ fn source(stages: Option<Box<GrantStages>>) -> SourceReport {
         malformed: MOST,
         front_end_protocol: u32::MAX,
         run_not_stated: MOST,
+        counter_gaps: MOST,
+        counter_skipped: MOST,
+        counter_late: MOST,
+        counter_zero_skips: MOST,
+        counter_resets: MOST,
+        unplaced: MOST,
+        lost_wraps: MOST,
+        counter_invalid: MOST,
     }
 }
 

@@ -14,7 +14,7 @@ fn fragment(event: u64) -> Fragment {
 
 #[tokio::test]
 async fn a_push_that_is_given_up_keeps_nothing_of_the_backlog() {
-    let (intake, outlet) = intake(Bytes::new(100), Bytes::mib(1));
+    let (intake, outlet) = intake(Bytes::new(100), Bytes::mib(1), false);
     for event in 1..=CHANNEL as u64 {
         intake.push(fragment(event)).await.expect("there is room");
     }
@@ -101,7 +101,7 @@ fn ten_thousand_cancelled_calls_lose_nothing_and_keep_no_room() {
     println!("seed {seed:#x}");
     let mut dice = Dice(seed);
     for backlog in [Bytes::kib(8), Bytes::kib(256)] {
-        let (intake, outlet) = intake(Bytes::new(100), backlog);
+        let (intake, outlet) = intake(Bytes::new(100), backlog, false);
         let all = outlet.permits.available_permits();
         let mut taker = Taker { outlet, taken: Vec::new(), held: Vec::new(), decided: 1 };
         let (mut accepted, mut next, mut cancelled) = (Vec::new(), 1, [0; 3]);
@@ -146,7 +146,7 @@ fn ten_thousand_cancelled_calls_lose_nothing_and_keep_no_room() {
 
 #[tokio::test]
 async fn a_batch_stops_at_a_wrong_fragment_and_leaves_it_to_the_caller() {
-    let (intake, outlet) = intake(Bytes::new(100), Bytes::mib(1));
+    let (intake, outlet) = intake(Bytes::new(100), Bytes::mib(1), false);
     let mut fragments: Vec<_> = [1, 2, 0, 3].map(fragment).into();
     let refused = intake.push_many(&mut fragments).await;
     assert_eq!(refused, Err(PushError::Refused(Refused::EventZero)));
@@ -158,7 +158,7 @@ async fn a_batch_stops_at_a_wrong_fragment_and_leaves_it_to_the_caller() {
 
 #[tokio::test]
 async fn what_does_not_fit_at_once_comes_back() {
-    let (intake, outlet) = intake(Bytes::new(100), Bytes::new(200));
+    let (intake, outlet) = intake(Bytes::new(100), Bytes::new(200), false);
     assert!(intake.try_push(fragment(2)).is_ok());
     let full = intake.try_push(fragment(3)).expect_err("there is room for one");
     assert!(matches!(full, TryPushError::Full(_)) && full.into_fragment().event == EventId::new(3));
@@ -179,7 +179,7 @@ async fn what_does_not_fit_at_once_comes_back() {
 /// One permit reserves less than the size of its fragment, the other exactly that size.
 #[tokio::test]
 async fn room_that_was_reserved_follows_what_is_pushed() {
-    let (intake, outlet) = intake(Bytes::new(100), Bytes::new(1000));
+    let (intake, outlet) = intake(Bytes::new(100), Bytes::new(1000), false);
     let mut taker = Taker { outlet, taken: Vec::new(), held: Vec::new(), decided: 1 };
     for (event, reserved) in [(1, 0), (2, 100)] {
         intake.reserve(Bytes::new(reserved)).await.unwrap().push(fragment(event));
@@ -189,4 +189,21 @@ async fn room_that_was_reserved_follows_what_is_pushed() {
     assert_eq!(taker.outlet.permits.available_permits(), 1000 - 2 * 164 + 100, "the excess is not charged");
     taker.decide(3);
     assert_eq!(taker.outlet.permits.available_permits(), 1000);
+}
+
+/// The values of a counter may be 0 or far from any event, and do not pass a full backlog.
+#[tokio::test]
+async fn values_of_a_counter_are_pushed_as_they_are_and_wait_for_the_backlog() {
+    let (intake, mut outlet) = intake(Bytes::new(100), Bytes::new(400), true);
+    outlet.begin(EventId::new(70_000));
+    outlet.update(EventId::new(80_000), Bytes::ZERO, 0);
+    for value in [0, u64::MAX] {
+        intake.try_push(fragment(value)).expect("there is room");
+    }
+    assert!(matches!(intake.try_push(fragment(7)), Err(TryPushError::Full(_))));
+    let oversize = Fragment::new(EventId::new(1), Timestamp::default(), vec![0; 101]);
+    assert!(matches!(intake.push(oversize).await, Err(PushError::Refused(Refused::Oversize { .. }))));
+    let mut taker = Taker { outlet, taken: Vec::new(), held: Vec::new(), decided: 1 };
+    taker.take(usize::MAX);
+    assert_eq!(taker.taken, [0, u64::MAX]);
 }

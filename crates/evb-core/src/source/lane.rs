@@ -18,6 +18,7 @@ use crate::{
     },
     time::{Instant, earlier},
     wire::{
+        control::SourceReport,
         datagram::{Association, DatagramHeader, DatagramKind},
         record::{COMMIT_RANGE, RecordHeader, decode_range, next_record},
     },
@@ -70,6 +71,17 @@ pub(super) struct LaneCounters {
     pub(super) reconnects: u64,
     pub(super) resends: u64,
     pub(super) sent_bytes: u64,
+}
+
+impl LaneCounters {
+    /// Adds the counters to those of the source.
+    pub(super) fn add_to(&self, all: &mut SourceReport) {
+        all.announced += self.announced;
+        all.committed += self.committed;
+        all.reconnects += self.reconnects;
+        all.resends += self.resends;
+        all.sent_bytes += self.sent_bytes;
+    }
 }
 
 impl SourceLane {

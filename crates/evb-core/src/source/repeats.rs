@@ -6,8 +6,8 @@ mod tests;
 
 use crate::{
     fragment::{Checksum, Fragment, Timestamp},
-    id::EventId,
-    wire::control::ContradictionReport,
+    id::{EventId, SourceId},
+    wire::control::{ContradictionReport, SourceReport},
 };
 
 /// Number of fragments that a source remembers after they have gone to a builder.
@@ -26,6 +26,25 @@ pub(super) enum Compared {
     Forgotten,
 }
 
+impl Compared {
+    /// Counts a fragment that is dropped, because readout has pushed one of its event before.
+    pub(super) fn count(self, seen: &Seen, source: SourceId, counters: &mut SourceReport) {
+        match self {
+            Self::Same => counters.repeats += 1,
+            Self::Other(first) => {
+                counters.contradictions += 1;
+                if counters.contradiction.is_none() {
+                    let found = seen.contradicts(first);
+                    let event = found.event;
+                    tracing::warn!(%source, event, "the readout of this source sent two different fragments for event {event}, of which evb keeps the first; correct the readout");
+                    counters.contradiction = Some(found);
+                }
+            }
+            Self::New | Self::Forgotten => counters.repeats_not_compared += 1,
+        }
+    }
+}
+
 /// The facts about a fragment that are remembered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
@@ -36,7 +55,12 @@ pub(super) struct Seen {
 
 impl Seen {
     pub(super) fn of(fragment: &Fragment) -> Self {
-        Self { event: fragment.event, timestamp: fragment.timestamp, checksum: fragment.checksum }
+        Self::at(fragment.event, fragment)
+    }
+
+    /// Returns the facts about a fragment of that event.
+    pub(super) fn at(event: EventId, fragment: &Fragment) -> Self {
+        Self { event, timestamp: fragment.timestamp, checksum: fragment.checksum }
     }
 
     /// Returns the entry of the report for this fragment, which differs from the first one of its

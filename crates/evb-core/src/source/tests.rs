@@ -51,7 +51,7 @@ pub(super) fn decisions(first: u64, verdicts: &[Verdict]) -> Decisions {
     decisions
 }
 
-fn report(source: &SourceCore) -> SourceReport {
+pub(super) fn report(source: &SourceCore) -> SourceReport {
     match source.report(0, None).message {
         Some(Message::Report(report)) => match report.report {
             Some(RoleReport::Source(report)) => report,

@@ -7,7 +7,7 @@ use core::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::peer_names::ranges;
-use crate::{event::Cause, ledger::SourceSummary};
+use crate::{event::Cause, ledger::SourceSummary, quantities::counted};
 
 /// Most sources that are named for the same kind of finding. The worst are named, and the others
 /// are counted.
@@ -33,7 +33,7 @@ fn nothing(_: &SourceSummary) -> String {
     String::new()
 }
 
-const PROBLEMS: [FindingKind; 4] = [
+const PROBLEMS: [FindingKind; 8] = [
     FindingKind {
         amount: |source| source.missing,
         one: "{source} is missing in {amount} events {detail}; its log says why",
@@ -58,9 +58,39 @@ const PROBLEMS: [FindingKind; 4] = [
         others: "{sources} more sources got up to {most} different second fragments of events each: compare their event ids",
         detail: |source| source.contradiction.map_or_else(String::new, |first| format!("; {first}")),
     },
+    FindingKind {
+        amount: |source| source.unplaced,
+        one: "{amount} fragments of {source} have no event{detail}: reset the boards before each run and never in a run, or correct `counter`",
+        others: "up to {most} fragments of each of {sources} more sources have no event, because trigger counters fell or leapt: see their logs",
+        detail: |source| match source.counter_resets {
+            0 => ", because the trigger counter of its boards did not begin as configured".to_owned(),
+            resets => {
+                let resets = counted(resets, "reset");
+                format!(", because the trigger counter of its boards fell or leapt ({resets})")
+            }
+        },
+    },
+    FindingKind {
+        amount: |source| source.lost_wraps,
+        one: "{amount} fragments of {source} have no event, because the trigger counter of its boards may have wrapped unseen: find out why they were silent, or use more bits",
+        others: "up to {most} fragments of each of {sources} more sources have no event, because trigger counters may have wrapped unseen",
+        detail: nothing,
+    },
+    FindingKind {
+        amount: |source| source.counter_invalid,
+        one: "{amount} fragments of {source} have no event, because their trigger counter has too many bits or does not grow in its steps: correct `counter`, or what the boards send",
+        others: "up to {most} fragments of each of {sources} more sources have a trigger counter that cannot be: correct `counter`",
+        detail: nothing,
+    },
+    FindingKind {
+        amount: |source| source.counter_zero_skips,
+        one: "the trigger counter of {source} left out 0 as it wrapped ({detail}): if it skips 0, the fragments behind each wrap are built into later events than their own; compare the timestamps",
+        others: "the trigger counters of {sources} more sources left out 0 at up to {most} wraps each: compare their timestamps",
+        detail: |source| counted(source.counter_zero_skips, "time"),
+    },
 ];
 
-const REMARKS: [FindingKind; 9] = [
+const REMARKS: [FindingKind; 11] = [
     FindingKind {
         amount: harmless_absence,
         one: "{source} was down for {detail} s; no event lacks its fragment for that reason",
@@ -111,6 +141,18 @@ const REMARKS: [FindingKind; 9] = [
             0 => String::new(),
             old => format!("; {old} came too late to be compared with them"),
         },
+    },
+    FindingKind {
+        amount: |source| source.counter_skipped.saturating_sub(source.counter_late),
+        one: "the trigger counter of {source} left out {amount} numbers in {detail}: its boards missed triggers, or their fragments were lost",
+        others: "the trigger counters of {sources} more sources left out up to {most} numbers each",
+        detail: |source| counted(source.counter_gaps, "gap"),
+    },
+    FindingKind {
+        amount: |source| source.counter_late,
+        one: "{amount} fragments of {source} came after one with a later trigger counter, and were placed",
+        others: "up to {most} fragments of each of {sources} more sources came after one with a later trigger counter",
+        detail: nothing,
     },
     FindingKind {
         amount: |source| source.unexpected,

@@ -261,6 +261,14 @@ fn source() -> SourceReport {
         malformed: 30,
         front_end_protocol: 31,
         run_not_stated: 32,
+        counter_gaps: 33,
+        counter_skipped: 34,
+        counter_late: 35,
+        counter_zero_skips: 36,
+        counter_resets: 37,
+        unplaced: 38,
+        lost_wraps: 39,
+        counter_invalid: 40,
     }
 }
 

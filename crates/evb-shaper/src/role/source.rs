@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use bytes::BytesMut;
 use evb_core::{
-    alignment::GuardedClocks,
+    alignment::{GuardedClocks, TriggerCounter},
     fragment::Fragment,
     id::{BuilderId, EventId, Peer, SourceId},
     index::LaneIndex,
@@ -41,10 +41,11 @@ pub struct SourceRoleConfig {
     pub max_fragment: Bytes,
     /// True if readout makes each fragment on request, false if it pushes fragments on its own.
     pub on_demand: bool,
+    /// Trigger counter that readout pushes in place of event ids, checked; `None`: event ids.
+    pub counter: Option<TriggerCounter>,
     /// True if lanes use datagrams.
     pub datagrams: bool,
-    /// Longest time that announcements may wait in full queues on the way to a builder; zero if not
-    /// known.
+    /// Longest time of announcements in full queues on the way to a builder; zero if not known.
     pub queue_delay: Duration,
     /// Paces at which the source sends to each builder.
     pub paces: Paces,
@@ -68,8 +69,7 @@ pub enum SourceOutput {
     /// supervisor's answer, or a failure, to [`SourceRole::handle_supervisor`]; hand a builder's
     /// answer to [`SourceRole::handle_lane_up`], and a failure to [`SourceRole::handle_lane_down`].
     Dial(Dial),
-    /// Drop the connection to this target, or the attempt to connect. The driver must not hand in
-    /// any further input from the dropped connection.
+    /// Drop the connection to this target, or the attempt, and hand in nothing more from it.
     Close(Target),
     /// Send this message to the supervisor.
     Send(Control),

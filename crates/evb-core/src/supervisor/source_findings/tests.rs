@@ -63,6 +63,9 @@ fn what_is_not_used_is_found_by_its_rank() {
     sources.insert("sources[].closed", |source| (source.closed, source.missing) = (3, 3));
     sources.insert("sources[].contradictions", |source| source.contradictions = 3);
     sources.insert("sources[].refused", |source| source.refused = 3);
+    sources.insert("sources[].unplaced", |source| source.unplaced = 3);
+    sources.insert("sources[].lost_wraps", |source| source.lost_wraps = 3);
+    sources.insert("sources[].counter_invalid", |source| source.counter_invalid = 3);
     sources.insert("sources[].late", |source| (source.late, source.missing) = (3, 3));
     sources.insert("sources[].crc_errors", |source| source.crc_errors = 3);
     let mut triggers: BTreeMap<&str, fn(&mut AnnouncementCounts)> = BTreeMap::new();
@@ -112,5 +115,35 @@ fn a_source_whose_fragments_do_not_state_their_run_says_so() {
     assert_eq!(
         said(2),
         ["source 3: its front end did not state the run of 9 fragments, which may be of another one"]
+    );
+}
+
+#[test]
+fn what_a_trigger_counter_shows_is_said() {
+    let source = SourceSummary {
+        id: 3,
+        reported: true,
+        counter_gaps: 2,
+        counter_skipped: 9,
+        counter_late: 1,
+        counter_zero_skips: 1,
+        counter_resets: 1,
+        unplaced: 70,
+        ..SourceSummary::default()
+    };
+    let found = [source];
+    assert_eq!(
+        remarks(&found),
+        [
+            "the trigger counter of source 3 left out 8 numbers in 2 gaps: its boards missed triggers, or their fragments were lost",
+            "1 fragment of source 3 came after one with a later trigger counter, and was placed"
+        ]
+    );
+    assert_eq!(
+        problems(&found, true),
+        [
+            "70 fragments of source 3 have no event, because the trigger counter of its boards fell or leapt (1 reset): reset the boards before each run and never in a run, or correct `counter`",
+            "the trigger counter of source 3 left out 0 as it wrapped (1 time): if it skips 0, the fragments behind each wrap are built into later events than their own; compare the timestamps"
+        ]
     );
 }

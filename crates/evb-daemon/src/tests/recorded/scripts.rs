@@ -30,9 +30,21 @@ pub(super) fn all() -> Vec<Recorded> {
     ]
 }
 
-/// Returns a source's report with numbers from `first` on.
+/// Returns a source's report with numbers from `first` on, without those about its front ends.
 fn of_source(first: u64) -> SourceReport {
-    SourceReport { front_end_protocol: 0, run_not_stated: 0, ..numbered(first) }
+    SourceReport {
+        front_end_protocol: 0,
+        run_not_stated: 0,
+        counter_gaps: 0,
+        counter_skipped: 0,
+        counter_late: 0,
+        counter_zero_skips: 0,
+        counter_resets: 0,
+        unplaced: 0,
+        lost_wraps: 0,
+        counter_invalid: 0,
+        ..numbered(first)
+    }
 }
 
 /// Returns a builder's report with numbers from `first` on, with the lanes of that many sources.

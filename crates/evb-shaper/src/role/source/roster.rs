@@ -43,7 +43,11 @@ pub(super) fn paced(
         queue_delay: config.queue_delay,
         report_period: Duration::from_nanos(parameters.report_ns),
     };
-    Ok(PacedSource::new(SourceCore::new(core, now), pacing))
+    let mut core = SourceCore::new(core, now);
+    if let Some(counter) = config.counter {
+        core.set_counter(counter);
+    }
+    Ok(PacedSource::new(core, pacing))
 }
 
 /// Returns the builders of a roster in ascending order of their ids (docs/reference/protocol.md

@@ -21,6 +21,7 @@ fn role_with(on_demand: bool) -> SourceRole {
         id: SOURCE,
         max_fragment: Bytes::new(1000),
         on_demand,
+        counter: None,
         datagrams: false,
         queue_delay: Duration::ZERO,
         paces: Paces::none(PacketCost::tcp(1500, CELL)),

@@ -8,6 +8,7 @@ mod output;
 use std::collections::BTreeSet;
 
 use evb_core::{
+    alignment::{CounterStart, TriggerCounter},
     id::{EventId, Peer, SourceId},
     session::Heard,
     source::DatagramEnd,
@@ -23,7 +24,10 @@ use super::{
 };
 use crate::{
     stream::SourceStream,
-    system::{failure::Failure, scenario::Pushes},
+    system::{
+        failure::Failure,
+        scenario::{Pushes, Scenario},
+    },
     workload::Workload,
 };
 
@@ -45,6 +49,8 @@ enum State {
 struct Running {
     id: SourceId,
     role: SourceRole,
+    /// Trigger counter that readout pushes in place of event ids.
+    counter: Option<TriggerCounter>,
     line: Line,
     /// The lanes, in the order of the role's lane indices.
     lanes: Vec<SourceLane>,
@@ -93,6 +99,7 @@ impl SourceHost {
                         id: self.id,
                         max_fragment: scenario.readout.size.largest(),
                         on_demand: scenario.pushes == Pushes::OnDemand,
+                        counter: counter(scenario, self.id),
                         datagrams: scenario.is_udp(),
                         queue_delay: scenario.queue_delay(),
                         paces: Paces::none(scenario.cost()),
@@ -101,6 +108,7 @@ impl SourceHost {
                     self.state = State::Running(Box::new(Running {
                         id: self.id,
                         role,
+                        counter: counter(scenario, self.id),
                         line,
                         lanes: Vec::new(),
                         streams: Vec::new(),
@@ -223,7 +231,19 @@ impl Running {
         let draw = around.workload.draw(usize::from(self.id.number()) - 1, event);
         let Some(payload) = draw.payload.filter(|_| around.mute.is_none()) else { return Ok(()) };
         around.say(|| format!("readout pushes event {event}, {} bytes", payload.len()));
-        let outcome = self.role.push(Workload::fragment(event, payload), around.now());
+        let mut fragment = Workload::fragment(event, payload);
+        if let Some(raw) = self.counter.and_then(|counter| counter.value_of(event)) {
+            fragment.event = EventId::new(raw);
+        }
+        let outcome = self.role.push(fragment, around.now());
         outcome.map_err(|error| Failure::protocol(format!("a fragment is refused: {error}")))
     }
+}
+
+/// Returns the trigger counter of a source, which soon wraps: every other source has one, where
+/// readout pushes in the order of the events.
+fn counter(scenario: &Scenario, id: SourceId) -> Option<TriggerCounter> {
+    let has_one = scenario.pushes == Pushes::Ahead && (scenario.seed ^ u64::from(id.number())) & 1 == 0;
+    let first = CounterStart::At(65_536 - 1 - scenario.seed % 64);
+    has_one.then_some(TriggerCounter { first, ..TriggerCounter::new(16) })
 }

@@ -5,7 +5,7 @@ use evb_core::{
     session::{ReportFacts, Target},
     source::Train,
     units::Bytes,
-    wire::control::Control,
+    wire::control::{Control, Message, RoleReport},
 };
 use evb_shaper::{Departure, role::SourceOutput};
 
@@ -40,6 +40,7 @@ impl Running {
                     SourceOutput::Send(message) => self.send(&message, around),
                     SourceOutput::Report(mut message) => {
                         self.role.complete(&mut message, ReportFacts::default());
+                        check_counter(&message)?;
                         self.send(&message, around);
                     }
                     SourceOutput::Announce(lane) => self.announce(lane, around),
@@ -151,4 +152,16 @@ impl Running {
         }
         Ok(())
     }
+}
+
+/// Checks that each value of a trigger counter got an event: simulated boards are not reset in a
+/// run.
+fn check_counter(message: &Control) -> Result<(), Failure> {
+    if let Some(Message::Report(report)) = &message.message
+        && let Some(RoleReport::Source(own)) = &report.report
+        && own.unplaced + own.lost_wraps + own.counter_invalid > 0
+    {
+        return Err(Failure::protocol(format!("fragments with a trigger counter got no event: {own:?}")));
+    }
+    Ok(())
 }
