@@ -29,6 +29,7 @@ mod input;
 mod security;
 mod name;
 mod clock;
+mod counter;
 mod source;
 mod alignment;
 mod builder;

@@ -1,7 +1,7 @@
 //! `[[source]]`: one readout source.
 
 use evb_core::{
-    alignment::DetectorClock,
+    alignment::{DetectorClock, TriggerCounter},
     id::SourceId,
     units::{Bytes, Rate},
     wire::record::FRAGMENT_HEADER,
@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::{
     clock::GivenClock,
+    counter::GivenCounter,
     endpoint::is_unspecified,
     forms::{As, DataRate, Host, LocalAddress, Positive, Whole},
     input::{self, FragmentSize, Input},
@@ -43,6 +44,8 @@ pub struct SourceEntry {
     pub cpu: Option<usize>,
     /// Clock of the timestamps; `None`: evb does not compare them.
     pub clock: Option<DetectorClock>,
+    /// Trigger counter that front ends send in place of event ids; `None`: they send event ids.
+    pub counter: Option<TriggerCounter>,
 }
 
 impl SourceEntry {
@@ -121,6 +124,12 @@ pub(super) struct GivenSource {
     ///
     /// Default: none
     clock: Option<GivenClock>,
+    /// The [trigger counter](#counter) that the front ends send in place of event ids, such as the
+    /// 16 bits of a board. The source finds the event of each value. What has none is not used, and
+    /// is a problem in the report.
+    ///
+    /// Default: none: front ends send event ids
+    counter: Option<GivenCounter>,
 }
 
 pub(super) fn read(section: &Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<SourceEntry> {
@@ -153,7 +162,20 @@ pub(super) fn read(section: &Section<'_>, id: u16, group: Option<&MulticastGroup
     let GivenSource { name, bind, host, link_rate, cpu, .. } = given;
     let (id, input) = (SourceId::new(id), input?);
     let clock = given.clock.and_then(|clock| clock.checked(section));
-    section.finish(SourceEntry { id, name, bind, host, link_rate, input, max_fragment, backlog, cpu, clock })
+    let counter = given.counter.and_then(|counter| counter.checked(section, &input));
+    section.finish(SourceEntry {
+        id,
+        name,
+        bind,
+        host,
+        link_rate,
+        input,
+        max_fragment,
+        backlog,
+        cpu,
+        clock,
+        counter,
+    })
 }
 
 /// Refuses a host that stands for every host, and one beside an address from which the source sends

@@ -1,6 +1,7 @@
 //! The rules of admission control. The rules keep the switch from dropping packets and backlogs
 //! from growing without limit.
 
+mod counter_rules;
 mod descriptor_rules;
 mod trunk_rules;
 
@@ -62,6 +63,7 @@ pub fn objections(config: &Config, sums: &Sums) -> Vec<Objection> {
     findings.extend(lane_pace(config, sums));
     findings.extend(memory(config, sums));
     findings.extend(outstanding(config));
+    findings.extend(counter_rules::objection(config));
     findings.extend(descriptor_rules::objection(&sums.descriptors));
     findings
 }

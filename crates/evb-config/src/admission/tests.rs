@@ -189,3 +189,27 @@ fn jumbo_frames_make_a_port_shallow() {
     let usual = format!("{NETWORK}transport = \"udp\"\n");
     assert!(system(&periodic("100 Hz"), &usual, "", 8, 1).1.is_empty());
 }
+
+#[test]
+fn a_counter_that_starts_anywhere_needs_a_clock() {
+    let system = |more: &str| {
+        let text = format!(
+            "[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = {{ kind = \"as-fast-as-possible\" }}\n\
+             [[source]]\nids = \"1-3\"\ninput = {{ kind = \"unix\", path = \"{{id}}.sock\" }}\n{more}\n\
+             [[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n"
+        );
+        admit(&read(&text, "test.toml").unwrap_or_else(|problems| panic!("{problems}")), None).1
+    };
+    let found = system("counter = { bits = 16, first = \"any\" }");
+    assert!(!found.are_fatal());
+    let shown = found.to_string();
+    for word in ["source.counter", "test.toml:7:", "the first fragment of sources 1-3 counts as event 1"] {
+        assert!(shown.contains(word), "{shown}");
+    }
+    for more in [
+        "counter = { bits = 16, first = 0 }",
+        "counter = { bits = 16, first = \"any\" }\nclock = { rate = \"125 MHz\", bits = 48 }",
+    ] {
+        assert!(system(more).is_empty(), "{}", system(more));
+    }
+}

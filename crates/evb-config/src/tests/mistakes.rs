@@ -93,6 +93,31 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
         2,
         &["source 1 has no `clock`", "one of the sources with a clock: 4"],
     ),
+    (
+        "[[source]]\nid = 1\ninput = { kind = \"generator\", size = \"1 kB\" }\ncounter = { bits = 16 }\n",
+        4,
+        &["a generator makes the fragments", "remove `counter`"],
+    ),
+    (
+        "[[source]]\nid = 1\ninput = { kind = \"replay\", path = \"a\", format = \"km3net\" }\ncounter = { bits = 16 }\n",
+        4,
+        &["a replay gives the fragments", "remove `counter`"],
+    ),
+    (
+        "[[source]]\nid = 1\ninput = { kind = \"unix\", path = \"a\" }\ncounter = { bits = 8, first = 256 }\n",
+        4,
+        &["at most the counter's bits", "more bits"],
+    ),
+    (
+        "[[source]]\nid = 1\ninput = { kind = \"unix\", path = \"a\" }\ncounter = { bits = 8, step = 2 }\n",
+        4,
+        &["wraps after at least 256 triggers", "a smaller step"],
+    ),
+    (
+        "[[source]]\nid = 1\ninput = { kind = \"unix\", path = \"a\" }\ncounter = { bits = 8, first = \"zero\" }\n",
+        4,
+        &["`zero` is neither a number nor", "without quotes"],
+    ),
     ("[shaping]\nmode = \"credits\"\n", 2, &["did you mean `credit`?", "\"token-bucket\""]),
     ("[shaping]\nmode = \"token-bucket\"\n", 1, &["needs a rate"]),
     ("[shaping]\nbudget = \"1 kB\"\nchunk = \"1 kB\"\n", 3, &["a grant of 1 kB charges 1082 B"]),

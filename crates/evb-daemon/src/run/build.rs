@@ -186,6 +186,7 @@ fn source_config(
         control: control_class(config),
         clock: entry.clock,
         cpu: entry.cpu,
+        counter: entry.counter,
         ..SourceConfig::new(entry.id, supervisor_address(config))
     })
 }

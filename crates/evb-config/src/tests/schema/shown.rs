@@ -9,6 +9,7 @@ use serde::{Serializer, ser};
 use crate::{
     clock::PartsPerMillion,
     control::Viewers,
+    counter::{ANY, FirstValue},
     entries::IdList,
     fault::Slip,
     forms::{
@@ -192,6 +193,16 @@ impl JsonSchema for Spin {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "enum": [true, false, "force"] })
+    }
+}
+
+impl JsonSchema for FirstValue {
+    fn schema_name() -> Cow<'static, str> {
+        "first value".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "type": "integer", "minimum": 0 }, { "enum": [ANY] }] })
     }
 }
 

@@ -1,0 +1,110 @@
+//! `counter` of a source: the trigger counter that its boards send in place of event ids.
+
+use std::fmt;
+
+use evb_core::alignment::{CounterError, CounterStart, TriggerCounter};
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, Visitor},
+};
+
+use super::{
+    forms::{KEY, Whole, one, wrong},
+    input::Input,
+    section::Section,
+};
+
+/// The counter as the configuration gives it.
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename = "table")]
+pub(super) struct GivenCounter {
+    /// The number of bits of the counter.
+    #[serde(with = "Whole::<8, 64>")]
+    bits: u8,
+    /// The value of the counter for event 1; `"any"` for boards that are not reset before each run:
+    /// the first fragment of a run is event 1.
+    ///
+    /// Default: 1
+    #[serde(default)]
+    first: FirstValue,
+    /// The number by which the counter grows from one trigger to the next.
+    ///
+    /// Default: 1
+    #[serde(default = "one", with = "Whole::<1, { u64::MAX >> 9 }>")]
+    step: u64,
+}
+
+/// The value of the counter for event 1.
+pub(super) struct FirstValue(CounterStart);
+
+impl Default for FirstValue {
+    fn default() -> Self {
+        Self(TriggerCounter::new(64).first)
+    }
+}
+
+/// The word for a counter that starts with any value.
+pub(super) const ANY: &str = "any";
+
+impl<'de> Deserialize<'de> for FirstValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(FirstValueVisitor).map(Self)
+    }
+}
+
+const REMEDY: &str = "write a number without quotes, such as first = 0, or first = \"any\"";
+
+struct FirstValueVisitor;
+
+impl Visitor<'_> for FirstValueVisitor {
+    type Value = CounterStart;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&wrong("a whole number", REMEDY))
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<CounterStart, E> {
+        Ok(CounterStart::At(number))
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<CounterStart, E> {
+        let reason = format!("this is not a possible value of `{KEY}`");
+        u64::try_from(number).map(CounterStart::At).map_err(|_| E::custom(wrong(reason, REMEDY)))
+    }
+
+    /// Reads a word, or the number that a text with `{id}` has become.
+    fn visit_str<E: de::Error>(self, word: &str) -> Result<CounterStart, E> {
+        if word == ANY {
+            return Ok(CounterStart::Any);
+        }
+        let reason = || format!("`{word}` is neither a number nor \"any\"");
+        word.parse().map(CounterStart::At).map_err(|_| E::custom(wrong(reason(), REMEDY)))
+    }
+}
+
+impl GivenCounter {
+    /// Returns the counter, or notes what is wrong with it.
+    pub(super) fn checked(&self, source: &Section<'_>, input: &Input) -> Option<TriggerCounter> {
+        let made = match input {
+            Input::Tcp { .. } | Input::Unix { .. } => None,
+            Input::Generator { .. } => Some("a generator makes"),
+            Input::Replay { .. } => Some("a replay gives"),
+        };
+        if let Some(made) = made {
+            let reason =
+                format!("{made} the fragments of the events that evb names, so there is no counter to read");
+            source.refuse("counter", reason, "remove `counter`, which is for front ends");
+            return None;
+        }
+        let counter = TriggerCounter { bits: self.bits, first: self.first.0, step: self.step };
+        let Err(error) = counter.check() else { return Some(counter) };
+        let (key, remedy) = match error {
+            CounterError::Bits => ("counter.bits", "give 8 to 64"),
+            CounterError::First => ("counter.first", "give a value that the counter can have, or more bits"),
+            CounterError::Step => ("counter.step", "give a smaller step, or more bits"),
+        };
+        source.refuse(key, error.to_string(), remedy);
+        None
+    }
+}
