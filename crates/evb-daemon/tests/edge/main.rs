@@ -6,6 +6,7 @@
 mod signals;
 mod boundary;
 mod cabling;
+mod counters;
 mod examples;
 mod first_readouts;
 mod front_end;

@@ -94,10 +94,19 @@ impl System {
 
     /// Starts a system whose triggers are announced by datagrams.
     pub(crate) fn triggered(deadline: &str) -> Self {
+        Self::triggered_with(deadline, "")
+    }
+
+    /// Starts such a system whose front ends send trigger counters.
+    pub(crate) fn triggered_with_counters(deadline: &str, counter: &str) -> Self {
+        Self::triggered_with(deadline, &format!(" }}\ncounter = {}", counter.trim_end_matches(" }")))
+    }
+
+    fn triggered_with(deadline: &str, keys: &str) -> Self {
         let port = evb_needs::free_ports(1)[0];
         let trigger = format!(r#"{{ kind = "external", listen = "127.0.0.1:{port}", protocol = "udp" }}"#);
         let head = format!("[supervisor]\ntrigger = {trigger}\ndeadline = \"{deadline}\"\nslots = 256\n");
-        let mut system = Self::launch(&head, "");
+        let mut system = Self::launch(&head, keys);
         system.trigger_port = port;
         system
     }
