@@ -279,8 +279,19 @@ impl Event {
 
     /// Adds a fragment whose payload has memory of its own.
     pub fn add(&mut self, source: SourceId, timestamp: Timestamp, payload: bytes::Bytes) {
+        self.add_judged(source, timestamp, Alignment::Unchecked, payload);
+    }
+
+    /// Adds a fragment as [`Self::add`] does, with a state of alignment that is known already.
+    pub fn add_judged(
+        &mut self,
+        source: SourceId,
+        timestamp: Timestamp,
+        alignment: Alignment,
+        payload: bytes::Bytes,
+    ) {
         let checksum = Checksum::of(&payload);
-        let (alignment, place) = (Alignment::Unchecked, Place::Own(payload));
+        let place = Place::Own(payload);
         self.fragments.push(Contribution { source, timestamp, checksum, alignment, place });
     }
 

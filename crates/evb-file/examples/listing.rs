@@ -44,14 +44,15 @@
 //! ```text
 //! event id=N epoch=N run=N builder=N triggered=N missing=IDS [run_id=HEX] [utc=N] [causes=N,…]
 //!       [absent=N:N,…] offset=N length=N
-//! fragment source=N timestamp=N size=N crc=HEX hash=HEX
+//! fragment source=N timestamp=N size=N crc=HEX hash=HEX [alignment=N]
 //! finding kind=KIND offset=N length=N event=N|- text=TEXT
 //! none
 //! ```
 //!
 //! IDS are source ids with commas between them, or `-` for none. The causes are the codes of those
-//! of the missing sources, if one is known; an absent source has its code after a colon. `clock` is
-//! 1 if the kernel said that the clock was synchronised, and 2 if not. The HEX of a text is the
+//! of the missing sources, if one is known; an absent source has its code after a colon. `alignment`
+//! is the code of the state of alignment; it is left out if that is 0, "not checked". `clock` is 1
+//! if the kernel said that the clock was synchronised, and 2 if not. The HEX of a text is the
 //! hexadecimal form of its UTF-8 bytes; `crc` and `hash` have 16 hexadecimal digits. `hash` is the
 //! 64-bit FNV-1a hash of the payload as the reader returns it, so that it does not depend on the
 //! reader's CRC; it is `-` among heads. KIND is `file`, `header`, `damaged`, `torn_tail`,
@@ -68,15 +69,14 @@ use std::{
 };
 
 use evb_core::{
-    event::{Cause, Event, MissingSource},
-    fragment::{Checksum, Timestamp},
+    event::{Alignment, Cause, Event, FragmentView, MissingSource},
     id::{EventId, RunId, SourceId},
     time::Utc,
 };
 use evb_file::{
     EventFile, IndexState, MergeError, ReadError, Recovery, Selection, VerifyOptions, WriteError,
     WriterOptions, files_at,
-    format::{FileHeader, Record},
+    format::{FileHeader, FragmentEntry, Record},
     merge, verify,
 };
 
@@ -212,7 +212,7 @@ fn heads(file: &EventFile, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
             Ok(record) => {
                 head(&record, out)?;
                 for part in &record.fragments {
-                    fragment((part.source, part.timestamp, part.length, part.checksum), None, out)?;
+                    fragment(part, None, out)?;
                 }
             }
             Err(error) => finding(&error, out)?,
@@ -239,7 +239,7 @@ fn unchecked(file: &EventFile, out: &mut impl Write) -> Result<(), Box<dyn Error
             let mut payload = vec![0; part.length as usize];
             bytes.read_exact_at(&mut payload, at)?;
             at += u64::from(part.length);
-            fragment((part.source, part.timestamp, part.length, part.checksum), Some(&payload), out)?;
+            fragment(part, Some(&payload), out)?;
         }
     }
     Ok(())
@@ -284,8 +284,9 @@ fn event_or_finding(item: Result<Event, ReadError>, out: &mut impl Write) -> Res
         "event id={id} epoch={epoch} run={run} builder={builder} triggered={nanos} missing={missing}{known}"
     )?;
     for part in event.fragments() {
-        let length = part.payload.len() as u32;
-        fragment((part.source, part.timestamp, length, part.checksum), Some(part.payload), out)?;
+        let FragmentView { source, timestamp, checksum, alignment, payload } = part;
+        let length = payload.len() as u32;
+        fragment(&FragmentEntry { source, length, timestamp, checksum, alignment }, Some(payload), out)?;
     }
     Ok(())
 }
@@ -303,15 +304,20 @@ fn head(record: &Record, out: &mut impl Write) -> Result<(), Box<dyn Error>> {
 }
 
 fn fragment(
-    (source, timestamp, size, checksum): (SourceId, Timestamp, u32, Checksum),
+    part: &FragmentEntry,
     payload: Option<&[u8]>,
     out: &mut impl Write,
 ) -> Result<(), Box<dyn Error>> {
     let hash = payload.map_or_else(|| "-".to_owned(), |payload| format!("{:016x}", fnv_1a(payload)));
-    let crc = checksum.number();
+    let FragmentEntry { source, length, timestamp, alignment, .. } = part;
+    let crc = part.checksum.number();
+    let alignment = match alignment {
+        Alignment::Unchecked => String::new(),
+        state => format!(" alignment={}", state.code()),
+    };
     Ok(writeln!(
         out,
-        "fragment source={source} timestamp={timestamp} size={size} crc={crc:016x} hash={hash}"
+        "fragment source={source} timestamp={timestamp} size={length} crc={crc:016x} hash={hash}{alignment}"
     )?)
 }
 

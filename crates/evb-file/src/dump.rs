@@ -6,7 +6,7 @@ mod tests;
 use std::io::{self, Write};
 
 use evb_core::{
-    event::{Event, MissingSource},
+    event::{Alignment, Event, MissingSource},
     time::Utc,
     wire::control::plain,
 };
@@ -132,12 +132,13 @@ fn line(record: &Record, options: ListOptions, out: &mut dyn Write) -> io::Resul
         for fragment in &record.fragments {
             writeln!(
                 out,
-                "{:>20} {:<6} {:>10} B  timestamp {:<20} crc {:016x}",
+                "{:>20} {:<6} {:>10} B  timestamp {:<20} crc {:016x}{}",
                 "source",
                 fragment.source.number(),
                 fragment.length,
                 fragment.timestamp.ticks(),
                 fragment.checksum.number(),
+                alignment(fragment.alignment),
             )?;
         }
     }
@@ -147,6 +148,11 @@ fn line(record: &Record, options: ListOptions, out: &mut dyn Write) -> io::Resul
 /// Returns a time, or a dash if it is unknown.
 fn utc(utc: Utc) -> String {
     if utc.is_known() { utc.to_string() } else { "-".to_owned() }
+}
+
+/// Returns the state of alignment of a fragment; no text if it was not checked.
+fn alignment(state: Alignment) -> String {
+    if state == Alignment::Unchecked { String::new() } else { format!(", alignment: {state}") }
 }
 
 /// Says whether an event is complete, and names the sources that did not contribute.
@@ -196,8 +202,12 @@ fn show(event: &Event, payloads: bool, out: &mut dyn Write) -> io::Result<()> {
     }
     for fragment in event.fragments() {
         let (length, crc) = (fragment.payload.len(), fragment.checksum.number());
-        let timestamp = fragment.timestamp;
-        writeln!(out, "source {}, {length} B, timestamp {timestamp}, crc {crc:016x}", fragment.source)?;
+        let (timestamp, state) = (fragment.timestamp, alignment(fragment.alignment));
+        writeln!(
+            out,
+            "source {}, {length} B, timestamp {timestamp}, crc {crc:016x}{state}",
+            fragment.source
+        )?;
         let payload = if payloads { fragment.payload } else { &[] };
         for (place, bytes) in payload.chunks(16).enumerate() {
             let hex: String = bytes.iter().map(|byte| format!("{byte:02x} ")).collect();

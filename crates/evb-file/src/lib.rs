@@ -60,8 +60,8 @@ pub use naming::{EXTENSION, existing_files, file_name, files_at, highest_run, pa
 pub use reader::{Batch, Batches, EventFile, Events, ReadAhead, Records, Recovery};
 pub use runs::{EpochRange, FoundRun, ParseChoiceError, ParseEpochsError, RunChoice, RunsError, Selection};
 pub use verify::{
-    Damage, Duplicate, FileReport, Foreign, Gap, IncompleteEvent, Listed, NotClosed, RunReport, SharedNumber,
-    Superseded, TornTail, Unreadable, VerifyError, VerifyOptions, VerifyReport, WithoutSource, files_of_run,
-    find_runs, verify, verify_watched,
+    Damage, Duplicate, FileReport, Foreign, Gap, IncompleteEvent, Listed, MisalignedSource, NotClosed,
+    RunReport, SharedNumber, Superseded, TornTail, Unreadable, VerifyError, VerifyOptions, VerifyReport,
+    WithoutSource, files_of_run, find_runs, verify, verify_watched,
 };
 pub use writer::{EventFileWriter, FileIdentity, FsyncPolicy, WriterOptions, Written};

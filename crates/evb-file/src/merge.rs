@@ -13,14 +13,14 @@ use std::{
 };
 
 use evb_core::{
-    event::Event,
+    event::{Alignment, Event},
     id::{Epoch, EventId, SourceId},
     units::Bytes,
 };
 
 use crate::{
     error::{CreateError, ReadError, WriteError},
-    format::{FileHeader, Record},
+    format::{FileHeader, FormatVersion, Record},
     runs::{FoundRun, Runs, RunsError, Selection},
     verify::{Listed, VerifyError, distinct_files},
     writer::{EventFileWriter, FileIdentity, WriterOptions, Written},
@@ -40,6 +40,8 @@ pub struct MergeReport {
     pub duplicates: u64,
     /// Records left out because of the selection of epochs.
     pub other_epochs: u64,
+    /// Events whose states of alignment are left out, because format 1 has no place for them.
+    pub without_alignment: u64,
     /// Descriptions of damaged records, torn tails, and files that cannot be read. If the copy of
     /// an event in one file is damaged, the merge uses another copy, if one exists.
     pub damaged: Listed<String>,
@@ -140,11 +142,14 @@ pub fn merge_watched(
     let unfinished = Unfinished::create(dir.into(), run)?;
     let mut writer =
         EventFileWriter::create_merged(unfinished.dir().to_owned(), merge.identity().clone(), options)?;
-    let mut bytes = Vec::new();
+    let (mut bytes, mut without_alignment) = (Vec::new(), 0);
     while let Some(copy) = merge.next_by(|input| input.read_copy(options.format, &mut bytes))? {
         match copy {
             EventCopy::Decoded(event) => {
                 writer.append(&event)?;
+                let mut states = event.fragments().map(|fragment| fragment.alignment);
+                let has_state = states.any(|state| state != Alignment::Unchecked);
+                without_alignment += u64::from(has_state && options.format == FormatVersion::One);
                 watch(event.payload_size());
             }
             EventCopy::Bytes(record) => {
@@ -156,7 +161,7 @@ pub fn merge_watched(
     }
     let written = writer.close()?;
     unfinished.finish(run)?;
-    Ok(MergeReport { written, ..merge.report })
+    Ok(MergeReport { written, without_alignment, ..merge.report })
 }
 
 /// The events of one run in the order of their ids, read from the files of all builders as

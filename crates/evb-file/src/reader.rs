@@ -220,9 +220,10 @@ impl EventFile {
         event.absent.clone_from(&record.absent);
         let mut rest = Payload::from(bytes);
         for fragment in &record.fragments {
-            event.add(fragment.source, fragment.timestamp, rest.split_to(fragment.length as usize));
+            let payload = rest.split_to(fragment.length as usize);
+            event.add_judged(fragment.source, fragment.timestamp, fragment.alignment, payload);
         }
-        // `Event::add` has computed the checksums of the payloads just read, so only a comparison
+        // `Event::add_judged` has computed the checksums of the payloads just read, so only a comparison
         // remains.
         let wrong =
             event.fragments().zip(&record.fragments).find(|(read, told)| read.checksum != told.checksum);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use evb_core::{
-    event::{Cause, Event, MissingSource},
+    event::{Alignment, Cause, Event, MissingSource},
     fragment::Timestamp,
     id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
     time::{Instant, Utc},
@@ -46,7 +46,23 @@ pub(crate) fn in_version_1(event: &Event) -> Event {
     let mut event = event.clone();
     (event.run_id, event.utc, event.absent) = (RunId::UNKNOWN, Utc::UNKNOWN, Vec::new());
     event.missing.iter_mut().for_each(|missing| missing.cause = Cause::Unknown);
-    event
+    with_states(&event, |_| Alignment::Unchecked)
+}
+
+/// Returns the event with other states of alignment; `state` gets the place of each fragment.
+fn with_states(event: &Event, state: impl Fn(usize) -> Alignment) -> Event {
+    let mut other = Event::empty(event.id, event.run, event.epoch, event.builder);
+    (other.run_id, other.triggered, other.utc) = (event.run_id, event.triggered, event.utc);
+    (other.missing, other.absent) = (event.missing.clone(), event.absent.clone());
+    for (place, part) in event.fragments().enumerate() {
+        other.add_judged(part.source, part.timestamp, state(place), part.payload.to_vec().into());
+    }
+    other
+}
+
+/// Returns an event with two fragments, of which that of source 2 belongs to another event.
+pub(crate) fn misaligned(id: u64) -> Event {
+    with_states(&event(id, 5), |place| [Alignment::Agrees, Alignment::Disagrees][place])
 }
 
 /// Returns an event with fragments of `size` bytes from sources 1 and 2; the content depends on the
@@ -112,7 +128,7 @@ prop_compose! {
         utc in any::<u64>(),
         missing in prop::collection::vec(any::<(u16, u8)>(), 0..5),
         absent in prop::collection::vec(any::<(u16, u8)>(), 0..5),
-        fragments in prop::collection::vec((any::<u16>(), any::<u64>(), payload()), 0..6),
+        fragments in prop::collection::vec((any::<u16>(), any::<u64>(), 0u8..4, payload()), 0..6),
     ) -> Event {
         let mut event = Event::empty(EventId::new(id), RUN, Epoch::new(epoch), BUILDER);
         event.triggered = Instant::from_nanos(triggered);
@@ -120,8 +136,9 @@ prop_compose! {
         (event.run_id, event.utc) = (RUN_ID, Utc::from_nanos(utc));
         event.missing = missing.into_iter().map(entry).collect();
         event.absent = absent.into_iter().map(entry).collect();
-        for (source, timestamp, payload) in fragments {
-            event.add(SourceId::new(source), Timestamp::new(timestamp), payload.into());
+        for (source, timestamp, code, payload) in fragments {
+            let (source, state) = (SourceId::new(source), Alignment::from_code(code));
+            event.add_judged(source, Timestamp::new(timestamp), state, payload.into());
         }
         event
     }

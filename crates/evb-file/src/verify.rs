@@ -28,7 +28,9 @@ pub(crate) use display::named;
 pub use findings::{
     Damage, Duplicate, Foreign, Gap, IncompleteEvent, NotClosed, Superseded, TornTail, Unreadable,
 };
-pub use report::{FileReport, Listed, RunReport, SharedNumber, VerifyReport, WithoutSource};
+pub use report::{
+    FileReport, Listed, MisalignedSource, RunReport, SharedNumber, VerifyReport, WithoutSource,
+};
 use tally::Tally;
 
 /// Facts about a run that are known from elsewhere and that its files must agree with.

@@ -7,7 +7,7 @@ use evb_core::{
 use super::{ListOptions, hex, list};
 use crate::{
     EventFile,
-    samples::{BUILDER, EPOCH, RUN, event, incomplete, without_excluded, write},
+    samples::{BUILDER, EPOCH, RUN, event, incomplete, misaligned, without_excluded, write},
 };
 
 fn listing(events: &[Event], options: ListOptions) -> String {
@@ -41,6 +41,20 @@ fn a_listing_has_a_line_for_each_event_and_names_what_is_missing() {
     assert!(lines[5].ends_with("complete without source 4 (excluded)"), "{text}");
     let text = listing(&events, ListOptions { fragments: true, epochs: None });
     assert_eq!(text.lines().count(), 3 + 3 + 6);
+}
+
+#[test]
+fn states_of_alignment_are_shown_where_something_was_checked() {
+    let text =
+        listing(&[event(1, 5), misaligned(2)], ListOptions { fragments: true, ..ListOptions::default() });
+    let fragments: Vec<&str> = text.lines().filter(|line| line.contains(" crc ")).collect();
+    assert!(fragments[..2].iter().all(|line| !line.contains("alignment")), "{text}");
+    assert!(fragments[2].ends_with(", alignment: agrees"), "{text}");
+    assert!(fragments[3].ends_with(", alignment: disagrees"), "{text}");
+    let mut out = Vec::new();
+    hex(&misaligned(2), &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.lines().any(|line| line.ends_with(", alignment: disagrees")), "{text}");
 }
 
 #[test]

@@ -4,14 +4,14 @@ mod encode;
 mod head;
 
 use evb_core::{
-    event::MissingSource,
+    event::{Alignment, MissingSource},
     fragment::{Checksum, Timestamp},
     id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
     time::{Instant, Utc},
     units::Bytes,
 };
 
-use super::Flaw;
+use super::{Flaw, FormatVersion};
 pub(crate) use encode::{encode_head, record_size, reseal, tag_at};
 pub(crate) use head::{Head, Prefix};
 
@@ -38,6 +38,8 @@ pub struct FragmentEntry {
     pub timestamp: Timestamp,
     /// The payload's checksum, as computed where the fragment entered the system.
     pub checksum: Checksum,
+    /// Whether the fragment belongs to the event, by its timestamp.
+    pub alignment: Alignment,
 }
 
 /// The content of a record's head, after its checksum was verified. The payloads are not in memory.
@@ -76,19 +78,25 @@ pub struct Record {
 }
 
 impl FragmentEntry {
-    fn decode(bytes: &[u8; FRAGMENT_ENTRY as usize]) -> Self {
+    /// Decodes an entry; only that of version 2 has a state of alignment.
+    fn decode(bytes: &[u8; FRAGMENT_ENTRY as usize], version: FormatVersion) -> Self {
         let number = |at: usize| {
             let mut eight = [0; 8];
             eight.copy_from_slice(&bytes[at..at + 8]);
             u64::from_le_bytes(eight)
         };
-        // The source has bytes 0 and 1, the length bytes 4 to 7.
+        // The source has bytes 0 and 1, the state of alignment byte 2, the length bytes 4 to 7.
         let first = number(0);
+        let state = match version {
+            FormatVersion::One => 0,
+            FormatVersion::Two => (first >> 16) as u8,
+        };
         Self {
             source: SourceId::new(first as u16),
             length: (first >> 32) as u32,
             timestamp: Timestamp::new(number(8)),
             checksum: Checksum::from_number(number(16)),
+            alignment: Alignment::from_code(state),
         }
     }
 }
@@ -102,6 +110,11 @@ impl Record {
     /// Returns true if every source of the run contributed.
     pub fn is_whole(&self) -> bool {
         self.missing.is_empty() && self.absent.is_empty()
+    }
+
+    /// Returns true if no fragment is known to belong to another event.
+    pub fn is_aligned(&self) -> bool {
+        self.fragments.iter().all(|fragment| fragment.alignment != Alignment::Disagrees)
     }
 
     /// Returns the total size of the payloads.

@@ -1,5 +1,5 @@
 use evb_core::{
-    event::Event,
+    event::{Alignment, Event},
     id::{BuilderId, Epoch, RunId, RunNumber, SourceId},
     time::Utc,
 };
@@ -9,7 +9,7 @@ use super::{
     FileHeader, FileTag, Flaw, FormatVersion, HeaderFlaw, MAX_CREATOR, MAX_HEADER, Prefix, Record,
     encode_head, record_size, reseal, section,
 };
-use crate::samples::{RUN_ID, any_event, event, in_version_1, incomplete, without_excluded};
+use crate::samples::{RUN_ID, any_event, event, in_version_1, incomplete, misaligned, without_excluded};
 use evb_core::fragment::Checksum;
 
 const VERSIONS: [FormatVersion; 2] = [FormatVersion::One, FormatVersion::Two];
@@ -253,6 +253,24 @@ fn unknown_sections_of_a_record_are_skipped_or_refused() {
 }
 
 #[test]
+fn states_of_alignment_are_in_version_2_only() {
+    let states = |bytes: Vec<u8>, size, tag| {
+        let record = decoded(&sealed(bytes, tag), size, tag).unwrap();
+        record.fragments.iter().map(|entry| entry.alignment).collect::<Vec<_>>()
+    };
+    let here = tag(b"this", FormatVersion::Two);
+    let (mut bytes, size) = head_of(&misaligned(1), here);
+    assert_eq!((bytes[74], bytes[74 + 24]), (1, 2), "as documented");
+    bytes[74] = 77;
+    assert_eq!(states(bytes, size, here), [Alignment::Unknown, Alignment::Disagrees], "of a later version");
+    let old = tag(b"this", FormatVersion::One);
+    let (mut bytes, size) = head_of(&misaligned(1), old);
+    assert_eq!((bytes[58], bytes[58 + 24]), (0, 0));
+    bytes[58] = 2;
+    assert_eq!(states(bytes, size, old), [Alignment::Unchecked; 2], "version 1 has no such field");
+}
+
+#[test]
 fn a_record_of_another_run_keeps_its_first_digits() {
     let other = FileTag { run_id: RunId::new(7 << 96), ..tag(b"this", FormatVersion::Two) };
     let (head, size) = head_of(&event(1, 10), other);
@@ -279,6 +297,8 @@ proptest! {
             prop_assert_eq!(&record.absent, &event.absent);
             prop_assert_eq!(record.payload_size(), event.payload_size());
             prop_assert_eq!(record.end(), 64 + size);
+            let states = event.fragments().map(|part| part.alignment);
+            prop_assert!(record.fragments.iter().map(|entry| entry.alignment).eq(states));
             prop_assert!(matches!(Prefix::decode(start, size - 8, tag), Err(Flaw::PastEnd)));
         }
     }

@@ -19,8 +19,8 @@ use crate::{
     CreateError, EventFile, EventFileWriter, FileIdentity, RunsError, Selection, VerifyOptions,
     existing_files,
     samples::{
-        BUILDER, EPOCH, RUN, RUN_ID, event_of, identity, in_version_1, incomplete, options, options_1,
-        together, without_excluded, write,
+        BUILDER, EPOCH, RUN, RUN_ID, event_of, identity, in_version_1, incomplete, misaligned, options,
+        options_1, together, without_excluded, write,
     },
     verify,
 };
@@ -289,7 +289,7 @@ fn a_copy_keeps_what_this_version_does_not_know() {
 #[test]
 fn both_versions_are_merged_into_both() {
     let dir = tempfile::tempdir().unwrap();
-    let events = [event_of(1, 5, EPOCH, BUILDER), incomplete(2), without_excluded(3)];
+    let events = [event_of(1, 5, EPOCH, BUILDER), incomplete(2), without_excluded(3), misaligned(4)];
     let old: Vec<Event> = events.iter().map(in_version_1).collect();
     for (input, of_input, found) in
         [("one", options_1(u64::MAX), &old[..]), ("two", options(u64::MAX), &events[..])]
@@ -303,8 +303,10 @@ fn both_versions_are_merged_into_both() {
             [("to-1", options_1(u64::MAX), &old[..]), ("to-2", options(u64::MAX), found)]
         {
             let out = input.join(out);
-            merge(std::slice::from_ref(&input), &all(), &out, of_output).unwrap();
+            let report = merge(std::slice::from_ref(&input), &all(), &out, of_output).unwrap();
             assert_eq!(read(&out), expected, "{}", out.display());
+            let is_lost = found == events && of_output == options_1(u64::MAX);
+            assert_eq!(report.without_alignment, u64::from(is_lost), "event 4");
             let header = EventFile::open(&existing_files(&out, RUN).unwrap()[0]).unwrap().header().clone();
             assert_eq!(header.version, of_output.format);
             let has_id = found == events && of_output == options(u64::MAX);

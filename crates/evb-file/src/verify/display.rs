@@ -99,6 +99,16 @@ impl RunReport {
         ] {
             writeln!(f, "  {what:<20} {count:>12}{note}")?;
         }
+        self.remarks(f)
+    }
+
+    /// Prints the counts that most runs do not have.
+    fn remarks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.misaligned > 0 {
+            let by: Vec<String> = self.misaligned_by.iter().map(ToString::to_string).collect();
+            let note = format!("  with a fragment that disagrees: {}", by.join(", "));
+            writeln!(f, "  {:<20} {:>12}{note}", "misaligned", self.misaligned)?;
+        }
         if self.other_epochs > 0 {
             writeln!(f, "  {:<20} {:>12}", "of other epochs", self.other_epochs)?;
         }

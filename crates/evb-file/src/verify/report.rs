@@ -101,6 +101,23 @@ impl fmt::Display for WithoutSource {
     }
 }
 
+/// The number of events in which the fragment of a source disagrees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct MisalignedSource {
+    /// The source.
+    #[cfg_attr(feature = "serde", serde(serialize_with = "json::source"))]
+    pub source: SourceId,
+    /// The number of events.
+    pub events: u64,
+}
+
+impl fmt::Display for MisalignedSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of source {}", self.events, self.source)
+    }
+}
+
 /// The result of verifying one run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -143,6 +160,11 @@ pub struct RunReport {
     /// The incomplete events by missing source and cause. An event without several sources counts
     /// for each of them.
     pub incomplete_without: Vec<WithoutSource>,
+    /// The number of events with a fragment whose time is not that of the event, as the guard of
+    /// the run found: no defect of the files.
+    pub misaligned: u64,
+    /// These events by the source of the fragment. An event with several counts for each of them.
+    pub misaligned_by: Vec<MisalignedSource>,
     /// The highest event id in the run's files.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::event"))]
     pub highest: EventId,

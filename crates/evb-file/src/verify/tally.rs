@@ -6,11 +6,11 @@ use std::{
 };
 
 use evb_core::{
-    event::{Cause, MissingSource},
+    event::{Alignment, Cause, MissingSource},
     id::{Epoch, EventId, SourceId},
 };
 
-use super::{Duplicate, Gap, IncompleteEvent, RunReport, Superseded, WithoutSource};
+use super::{Duplicate, Gap, IncompleteEvent, MisalignedSource, RunReport, Superseded, WithoutSource};
 use crate::format::Record;
 
 /// The facts kept about one copy of an event, in 24 bytes.
@@ -22,18 +22,27 @@ struct EventCopy {
     lists: u32,
 }
 
-/// The missing and absent sources of an event.
+/// The missing and absent sources of an event, and those whose fragments disagree.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Lists {
     missing: Vec<MissingSource>,
     absent: Vec<MissingSource>,
+    misaligned: Vec<SourceId>,
+}
+
+impl Lists {
+    fn of(record: Record) -> Self {
+        let disagrees = record.fragments.iter().filter(|part| part.alignment == Alignment::Disagrees);
+        let misaligned = disagrees.map(|part| part.source).collect();
+        Self { missing: record.missing, absent: record.absent, misaligned }
+    }
 }
 
 /// All copies of all events of a run.
 #[derive(Debug)]
 pub(super) struct Tally {
     copies: Vec<EventCopy>,
-    /// The different lists of missing and absent sources; the first is empty.
+    /// The different lists; the first is empty.
     lists: Vec<Lists>,
     places: HashMap<Lists, u32>,
 }
@@ -46,9 +55,8 @@ impl Default for Tally {
 
 impl Tally {
     pub(super) fn add(&mut self, record: Record) {
-        let Record { event, epoch, missing, absent, .. } = record;
-        let lists =
-            if missing.is_empty() && absent.is_empty() { 0 } else { self.place(Lists { missing, absent }) };
+        let (event, epoch, is_plain) = (record.event, record.epoch, record.is_whole() && record.is_aligned());
+        let lists = if is_plain { 0 } else { self.place(Lists::of(record)) };
         self.copies.push(EventCopy { event, epoch, lists });
     }
 
@@ -103,6 +111,9 @@ impl Tally {
         report.incomplete_without = without(counted().map(|(lists, events)| (&lists.missing, *events)));
         let complete = counted().filter(|(lists, _)| lists.missing.is_empty());
         report.complete_without = without(complete.map(|(lists, events)| (&lists.absent, *events)));
+        let misaligned = || counted().filter(|(lists, _)| !lists.misaligned.is_empty());
+        report.misaligned = misaligned().map(|(_, events)| events).sum();
+        report.misaligned_by = by_source(misaligned().map(|(lists, events)| (&lists.misaligned, *events)));
     }
 }
 
@@ -115,6 +126,17 @@ fn without<'a>(lists: impl Iterator<Item = (&'a Vec<MissingSource>, u64)>) -> Ve
         }
     }
     counts.into_iter().map(|((source, cause), events)| WithoutSource { source, cause, events }).collect()
+}
+
+/// Counts events by the source whose fragment disagrees.
+fn by_source<'a>(lists: impl Iterator<Item = (&'a Vec<SourceId>, u64)>) -> Vec<MisalignedSource> {
+    let mut counts = BTreeMap::<SourceId, u64>::new();
+    for (list, events) in lists.filter(|(_, events)| *events > 0) {
+        for source in list {
+            *counts.entry(*source).or_default() += events;
+        }
+    }
+    counts.into_iter().map(|(source, events)| MisalignedSource { source, events }).collect()
 }
 
 fn copies_that_do_not_count(copies: &[EventCopy], report: &mut RunReport) {

@@ -10,13 +10,15 @@ use evb_core::{
 };
 use proptest::prelude::*;
 
-use super::{Gap, RunReport, VerifyError, VerifyOptions, VerifyReport, verify, verify_watched};
+use super::{
+    Gap, MisalignedSource, RunReport, VerifyError, VerifyOptions, VerifyReport, verify, verify_watched,
+};
 use crate::{
     EventFile, EventFileWriter, FileIdentity, Selection, WithoutSource,
     format::{encode_head, record_size},
     samples::{
-        BUILDER, EPOCH, RUN_ID, event, event_of, identity, incomplete, options, together, without_excluded,
-        write,
+        BUILDER, EPOCH, RUN_ID, event, event_of, identity, incomplete, misaligned, options, together,
+        without_excluded, write,
     },
 };
 
@@ -131,6 +133,27 @@ fn events_without_a_source_are_counted_by_cause() {
     let text = report.to_string();
     assert!(text.contains("of these 2 without source 4 (excluded)"), "{text}");
     assert!(text.contains("2 without source 3 (down)"), "{text}");
+}
+
+#[test]
+fn events_with_a_fragment_that_disagrees_are_counted_and_are_no_defect() {
+    let dir = tempfile::tempdir().unwrap();
+    // The copy of event 4 that counts is aligned.
+    let mut superseded = misaligned(4);
+    superseded.epoch = Epoch::new(1);
+    write(
+        dir.path(),
+        BUILDER,
+        u64::MAX,
+        &[misaligned(1), event(2, 1), misaligned(3), superseded, event(4, 1)],
+    );
+    let report = report(dir.path());
+    let run = of_run(&report);
+    assert!(report.is_clean(), "{report}");
+    assert_eq!((run.complete, run.misaligned), (4, 2));
+    assert_eq!(run.misaligned_by, [MisalignedSource { source: SourceId::new(2), events: 2 }]);
+    let row = "  misaligned                      2  with a fragment that disagrees: 2 of source 2";
+    assert!(report.to_string().lines().any(|line| line == row), "{report}");
 }
 
 #[test]
@@ -422,7 +445,7 @@ fn files_that_cannot_be_read_are_named_and_no_file_at_all_is_an_error() {
 #[test]
 fn a_report_is_json_with_plain_numbers() {
     let dir = tempfile::tempdir().unwrap();
-    write(dir.path(), BUILDER, u64::MAX, &[event(1, 1), incomplete(2)]);
+    write(dir.path(), BUILDER, u64::MAX, &[event(1, 1), incomplete(2), misaligned(3)]);
     let json = serde_json::to_value(report(dir.path())).unwrap();
     let run = &json["runs"][0];
     assert_eq!(run["run"], 1);
@@ -430,6 +453,7 @@ fn a_report_is_json_with_plain_numbers() {
     assert_eq!(run["incomplete"]["first"][0]["missing"][0]["source"], 3);
     assert_eq!(run["incomplete"]["first"][0]["missing"][0]["cause"], "down");
     assert_eq!(run["incomplete_without"][0]["events"], 1);
+    assert_eq!((&run["misaligned"], &run["misaligned_by"][0]["source"]), (&1.into(), &2.into()));
     assert_eq!(
         (&run["run_id"], &run["begun"]),
         (&RUN_ID.to_string().into(), &1_763_000_000_000_000_000_u64.into())

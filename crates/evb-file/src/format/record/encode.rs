@@ -50,6 +50,9 @@ pub(crate) fn encode_head(event: &Event, length: u64, tag: &FileTag, out: &mut V
     for fragment in event.fragments() {
         let mut entry = [0; FRAGMENT_ENTRY as usize];
         entry[0..2].copy_from_slice(&fragment.source.number().to_le_bytes());
+        if tag.version == FormatVersion::Two {
+            entry[2] = fragment.alignment.code();
+        }
         entry[4..8].copy_from_slice(&(fragment.payload.len() as u32).to_le_bytes());
         entry[8..16].copy_from_slice(&fragment.timestamp.ticks().to_le_bytes());
         entry[16..24].copy_from_slice(&fragment.checksum.number().to_le_bytes());

@@ -142,6 +142,7 @@ impl Prefix {
             run,
             short_run_id: ShortRunId::default(),
             builder,
+            version: FormatVersion::One,
             fragments,
             missing,
             absent: Sources::default(),
@@ -174,6 +175,7 @@ impl Prefix {
             run,
             short_run_id,
             builder,
+            version: FormatVersion::Two,
             fragments,
             missing: Sources::default(),
             absent: Sources::default(),
@@ -226,6 +228,7 @@ pub(crate) struct Head<'a> {
     pub(crate) run: RunNumber,
     pub(crate) short_run_id: ShortRunId,
     pub(crate) builder: BuilderId,
+    version: FormatVersion,
     fragments: &'a [[u8; FRAGMENT_ENTRY as usize]],
     missing: Sources<'a>,
     absent: Sources<'a>,
@@ -235,7 +238,7 @@ pub(crate) struct Head<'a> {
 
 impl<'a> Head<'a> {
     pub(crate) fn fragments(self) -> impl Iterator<Item = FragmentEntry> + Clone + use<'a> {
-        self.fragments.iter().map(FragmentEntry::decode)
+        self.fragments.iter().map(move |entry| FragmentEntry::decode(entry, self.version))
     }
 
     pub(crate) fn missing(self) -> impl Iterator<Item = MissingSource> + use<'a> {

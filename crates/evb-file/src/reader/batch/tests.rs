@@ -6,7 +6,7 @@ use std::{
 };
 
 use evb_core::{
-    event::{Cause, Event, MissingSource},
+    event::{Alignment, Cause, Event, MissingSource},
     fragment::Timestamp,
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
     time::{Instant, Utc},
@@ -52,7 +52,9 @@ fn events_of(batch: &Batch, data: &[u8]) -> Vec<Event> {
             let (begin, length) = (batch.offsets[part] as usize, batch.lengths[part] as usize);
             let payload = data[begin..begin + length].to_vec();
             let timestamp = Timestamp::new(batch.timestamps[part]);
-            event.add(SourceId::new(batch.sources[part]), timestamp, payload.into());
+            let (source, state) =
+                (SourceId::new(batch.sources[part]), Alignment::from_code(batch.alignments[part]));
+            event.add_judged(source, timestamp, state, payload.into());
         }
         event
     };
