@@ -7,7 +7,7 @@ use std::{
 };
 
 use evb_core::{
-    event::Event,
+    event::{Alignment, Event},
     fragment::Timestamp,
     id::{BuilderId, Epoch, EventId, RunNumber, SourceId},
     time::{Instant, Utc},
@@ -67,6 +67,39 @@ fn a_clean_run_is_verified_listed_and_merged() {
     assert_eq!(ids, (1..=10).collect::<Vec<u64>>());
     let (code, _, error) = evbd(dir.path(), &["merge", "in", "--out", "merged"]);
     assert!(code == Some(2) && error.contains("exists"), "{error}");
+}
+
+#[test]
+fn states_of_alignment_are_shown_and_a_merge_into_format_1_says_that_it_loses_them() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (epoch, builder) = (Epoch::new(1), BuilderId::new(1));
+    let identity = FileIdentity { run: RUN, epoch, builder, ..FileIdentity::default() };
+    let mut writer =
+        EventFileWriter::create(dir.path().join("in"), identity, WriterOptions::default()).expect("files");
+    for id in 1..=2 {
+        let mut event = Event::empty(EventId::new(id), RUN, epoch, builder);
+        for code in 0..4 {
+            let state = if id == 1 { Alignment::Unchecked } else { Alignment::from_code(code) };
+            event.add_judged(SourceId::new(code.into()), Timestamp::new(id), state, "payload".into());
+        }
+        writer.append(&event).expect("written");
+    }
+    writer.close().expect("closed");
+
+    let (_, out, _) = evbd(dir.path(), &["dump", "in", "--fragments"]);
+    let states: Vec<&str> =
+        out.lines().filter_map(|line| Some(line.split_once(", alignment: ")?.1)).collect();
+    assert_eq!(states, ["agrees", "disagrees", "not known"], "{out}");
+    let (code, out, err) = evbd(dir.path(), &["verify", "in"]);
+    assert!(code == Some(0) && out.contains("  misaligned "), "{out}");
+    assert!(err.contains("misaligned events: "), "{err}");
+    let lost = "format 1 has no states of alignment: those of 1 event are left out";
+    let (_, out, _) = evbd(dir.path(), &["merge", "in", "--out", "same"]);
+    assert!(!out.contains("alignment"), "{out}");
+    let (_, out, _) = evbd(dir.path(), &["merge", "in", "--out", "old", "--format", "1"]);
+    assert!(out.lines().any(|line| line == lost), "{out}");
+    let (_, out, _) = evbd(dir.path(), &["merge", "old", "--out", "again", "--format", "1"]);
+    assert!(!out.contains("alignment"), "{out}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use evb_config::complain;
-use evb_core::units::Bytes;
+use evb_core::{quantities::counted, units::Bytes};
 use evb_file::{
     MergeError, MergeReport, WriterOptions, few_of_each_file, format::FormatVersion, merge_watched,
 };
@@ -27,7 +27,7 @@ pub(crate) struct MergeArguments {
     #[arg(long, value_name = "SIZE")]
     rotate: Option<Bytes>,
     /// Version of the format of the merged files. Version 1, for older programs, loses the run id,
-    /// times in UTC, causes, absent sources, names, kind and comment.
+    /// times in UTC, causes, absent sources, states of alignment, names, kind and comment.
     #[arg(long, value_name = "1|2", default_value_t)]
     format: FormatVersion,
     #[command(flatten)]
@@ -64,6 +64,10 @@ fn tell(report: &MergeReport, format: FormatVersion, out: &mut dyn Write) -> io:
             out,
             "format 1 has no run id, UTC, causes, absent sources, names, kind and comment: they are left out"
         )?;
+    }
+    if report.without_alignment > 0 {
+        let events = counted(report.without_alignment as usize, "event");
+        writeln!(out, "format 1 has no states of alignment: those of {events} are left out")?;
     }
     for (count, what) in [
         (report.other_epochs, "records of other epochs left out"),

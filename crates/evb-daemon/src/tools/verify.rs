@@ -89,6 +89,10 @@ pub(super) fn advice(report: &VerifyReport) -> Vec<&'static str> {
             "incomplete events: the logs of the missing sources say why; the other fragments are intact",
         ),
         (
+            any(|run| run.misaligned),
+            "misaligned events: `evbd verify --align CONFIG` says what befell these boards; the files are intact",
+        ),
+        (
             any(|run| run.damaged.total),
             "CRC errors: restore these files from a copy; `evbd merge` makes files without what is damaged",
         ),
