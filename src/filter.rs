@@ -147,6 +147,31 @@ impl Filter for RequireComplete {
     }
 }
 
+/// Rejects events of which a fragment is known to belong to another event.
+///
+/// ```
+/// use evb::{
+///     event::Alignment,
+///     filter::{Filter, FilterVerdict, RequireAligned},
+///     prelude::*,
+/// };
+///
+/// let mut event = Event::default();
+/// event.add(SourceId::new(7), Timestamp::new(1), "data".into());
+/// event.set_alignment(SourceId::new(7), Alignment::Unknown);
+/// assert_eq!(RequireAligned.verdict(&event), FilterVerdict::Accept);
+/// event.set_alignment(SourceId::new(7), Alignment::Disagrees);
+/// assert_eq!(RequireAligned.verdict(&event), FilterVerdict::Reject);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RequireAligned;
+
+impl Filter for RequireAligned {
+    fn verdict(&mut self, event: &Event) -> FilterVerdict {
+        if event.is_aligned() { FilterVerdict::Accept } else { FilterVerdict::Reject }
+    }
+}
+
 /// Applies the filters one after the other; the first filter that does not accept the event
 /// decides.
 impl Filter for Vec<Box<dyn Filter>> {

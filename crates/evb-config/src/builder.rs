@@ -156,6 +156,8 @@ pub enum FilterEntry {
     },
     /// A filter that keeps only events with all expected fragments.
     RequireComplete,
+    /// A filter that rejects events with a fragment that belongs to another event.
+    RequireAligned,
 }
 
 /// Default size at which event files rotate.

@@ -33,6 +33,16 @@ fn defaults_are_the_documented_ones() {
 }
 
 #[test]
+fn filters_without_a_key_have_a_short_form() {
+    for (name, filter) in
+        [("require-complete", FilterEntry::RequireComplete), ("require-aligned", FilterEntry::RequireAligned)]
+    {
+        let builder = "[[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n";
+        assert_eq!(good(&format!("{builder}filter = \"{name}\"\n")).builders[0].filter, filter);
+    }
+}
+
+#[test]
 fn sources_and_builders_may_have_names() {
     let config = good(
         "[[source]]\nids = \"1-2\"\nname = \"crate {id+10}\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n\
