@@ -38,7 +38,7 @@ pub struct evb_clock {
     pub rate_hz: f64,
     /// Instead of `bits`, the number of ticks after which the clock reads zero again; 0: none.
     pub wrap: u64,
-    /// Largest deviation of a healthy timestamp from the time of its event, in nanoseconds; 0: 1000.
+    /// Largest deviation of a healthy timestamp from the time of its event, in ns; 0: 1000.
     pub tolerance_ns: u64,
     /// Largest deviation of the rate in parts per million; 0: 100 ppm; below zero: none, for boards
     /// on one common clock.

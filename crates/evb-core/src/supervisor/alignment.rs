@@ -63,7 +63,7 @@ struct ClockInquiry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Misaligned {
     pub(super) since: EventId,
-    /// What happened, as a sentence without its subject.
+    /// Sentence about what happened, without its subject.
     pub(super) sentence: String,
 }
 
@@ -108,7 +108,7 @@ pub struct AlignmentSurvey {
     pub state: AlignmentState,
     /// First event that disagrees; 0 if none does.
     pub since: u64,
-    /// What happened, as a sentence without its subject; empty if nothing is known.
+    /// Sentence about what happened, without its subject; empty if nothing is known.
     pub sentence: String,
 }
 

@@ -38,7 +38,7 @@ pub struct FragmentEntry {
     pub timestamp: Timestamp,
     /// The payload's checksum, as computed where the fragment entered the system.
     pub checksum: Checksum,
-    /// Whether the fragment belongs to the event, by its timestamp.
+    /// Agreement of the timestamp with the others of the event.
     pub alignment: Alignment,
 }
 
