@@ -6,7 +6,7 @@ mod tests;
 use std::{net::IpAddr, time::Duration};
 
 use evb_core::{
-    alignment::{DetectorClock, TriggerCounter},
+    alignment::{DetectorClock, TriggerCounter, message_of},
     id::{Peer, SourceId},
     session::Member,
     units::Bytes,
@@ -94,8 +94,9 @@ pub struct SourceConfig {
     pub counter: Option<TriggerCounter>,
     /// CPU core on which the source's thread runs; `None`: any core.
     pub cpu: Option<usize>,
-    /// Clock that the boards read for the timestamps of the fragments; `None`: evb does not compare
-    /// the timestamps of this source with those of others.
+    /// Clock that the boards read for the timestamps of the fragments. The source tells it to the
+    /// supervisor, unless [`RunPlan::clocks`](crate::supervisor::RunPlan::clocks) has one for this
+    /// source. `None`: evb does not compare the timestamps of this source with those of others.
     pub clock: Option<DetectorClock>,
 }
 
@@ -135,6 +136,7 @@ impl SourceConfig {
             boot_id: host::boot_id(),
             software: concat!("evb ", env!("CARGO_PKG_VERSION")).to_owned(),
             max_fragment: self.max_fragment.count(),
+            clock: self.clock.as_ref().map(|clock| message_of(self.id, clock)),
             ..Hello::new(Peer::Source(self.id), Peer::Supervisor)
         };
         Member { supervisor: self.supervisor.clone(), hello, start_timeout: self.start_timeout }

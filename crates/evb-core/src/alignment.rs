@@ -50,7 +50,7 @@ pub use gathered::Gathered;
 pub use guard::{Guard, Observation};
 pub use inquiry::{Finding, Inquiry, Start, start};
 pub use relation::KnownRelation;
-pub use report::{GuardedClocks, message_of, readings_message, readings_of, survey_of};
+pub use report::{GuardedClocks, clock_of, message_of, readings_message, readings_of, survey_of};
 pub use ring::ReadingRing;
 pub use stream_guard::{Agreement, StreamFindings, StreamGuard};
 pub use survey::{Doubt, Survey};

@@ -70,7 +70,8 @@ mod fault_tests;
 mod fault_model;
 
 use crate::{
-    id::{EventId, Peer, RunId},
+    alignment::{DetectorClock, GuardedClocks},
+    id::{EventId, Peer, RunId, SourceId},
     ledger::Annotation,
     time::{Instant, WallClock, earlier},
     units::Frequency,
@@ -134,6 +135,8 @@ pub struct SupervisorCore {
     without_readout: Vec<Peer>,
     /// Inquiries about timestamps, if the run has clocks.
     watch: Option<Box<AlignmentWatch>>,
+    /// Clocks that the plan had before sources declared theirs.
+    planned: GuardedClocks,
 }
 
 impl SupervisorCore {
@@ -166,8 +169,16 @@ impl SupervisorCore {
             begun: None,
             without_readout: Vec::new(),
             watch: AlignmentWatch::new(&plan.clocks).map(Box::new),
+            planned: plan.clocks.clone(),
             plan,
         }
+    }
+
+    /// Adds clocks that sources declared themselves to those of the plan, which go before.
+    fn adopt_clocks(&mut self, own: impl IntoIterator<Item = (SourceId, DetectorClock)>) {
+        self.plan.clocks.clone_from(&self.planned);
+        self.plan.clocks.adopt(own);
+        self.watch = AlignmentWatch::new(&self.plan.clocks).map(Box::new);
     }
 
     /// Returns the parts of the supervisor that handle events.

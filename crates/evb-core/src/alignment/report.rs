@@ -46,6 +46,17 @@ impl GuardedClocks {
         guarded
     }
 
+    /// Adds the clocks of sources that have none yet.
+    pub fn adopt(&mut self, others: impl IntoIterator<Item = (SourceId, DetectorClock)>) {
+        let lead = self.lead_source();
+        for (source, clock) in others {
+            if let Err(place) = self.clocks.binary_search_by_key(&source, |(source, _)| *source) {
+                self.clocks.insert(place, (source, clock));
+            }
+        }
+        self.lead = lead.and_then(|lead| self.index(lead));
+    }
+
     /// Returns true if there is something to compare.
     pub fn can_compare(&self) -> bool {
         self.clocks.len() > 1
@@ -100,7 +111,8 @@ pub fn message_of(source: SourceId, clock: &DetectorClock) -> Clock {
     }
 }
 
-fn clock_of(message: &Clock) -> Option<(SourceId, DetectorClock)> {
+/// Returns the clock that a message declares, and its source; `None` if it cannot be.
+pub fn clock_of(message: &Clock) -> Option<(SourceId, DetectorClock)> {
     let wrap = match message.bits {
         0 => ClockWrap::Ticks(message.wrap),
         bits => ClockWrap::Bits(u8::try_from(bits).ok()?),

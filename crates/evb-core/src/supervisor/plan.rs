@@ -88,7 +88,8 @@ pub struct RunPlan {
     pub source_names: BTreeMap<SourceId, String>,
     /// Names of the builders that have one, within the same limits; a builder may join later.
     pub builder_names: BTreeMap<BuilderId, String>,
-    /// Clocks of the sources whose timestamps are compared.
+    /// Clocks of the sources whose timestamps are compared. A source that has none here may declare
+    /// its own when it registers.
     pub clocks: GuardedClocks,
     /// Action when a source is found to deliver fragments of other events.
     pub on_slip: OnSlip,

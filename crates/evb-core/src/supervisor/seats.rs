@@ -7,6 +7,7 @@ use super::{
     live::{Interim, Latest},
 };
 use crate::{
+    alignment::{DetectorClock, clock_of},
     id::{BuilderId, RunNumber, SourceId},
     time::Instant,
     wire::{
@@ -64,6 +65,8 @@ pub(super) struct SourceSeat {
     /// Reason why the source left, or cannot take part; empty if not known.
     pub(super) parting: String,
     pub(super) max_fragment: u64,
+    /// Clock that the source itself declares.
+    pub(super) clock: Option<DetectorClock>,
     /// Highest event id up to which the source knows the decisions; used while the source is down.
     pub(super) told: u64,
     /// Time since which the source is down; `None` while it is up.
@@ -153,6 +156,7 @@ impl SourceSeat {
             begun: false,
             parting: String::new(),
             max_fragment: 0,
+            clock: None,
             told: 0,
             down: None,
             down_time: Duration::ZERO,
@@ -175,6 +179,7 @@ impl SourceSeat {
         self.parting.clear();
         self.told = decided;
         self.max_fragment = hello.max_fragment;
+        self.clock = hello.clock.as_ref().and_then(clock_of).map(|(_, clock)| clock);
     }
 
     /// Returns the journal entry for the source after it has registered.

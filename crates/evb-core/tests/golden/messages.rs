@@ -59,6 +59,14 @@ fn handshakes() -> Vec<Example> {
         run_id: RUN_ID,
         highest_run: 7,
         unable: "the disk is full".to_owned(),
+        clock: Some(Clock {
+            source: 3,
+            rate_uhz: 125_000_000_000_000,
+            bits: 48,
+            wrap: 0,
+            tolerance_ns: 1000,
+            accuracy_ppb: 100_000,
+        }),
     };
     let parameters = RunParameters {
         slots: 16,

@@ -73,3 +73,14 @@ proptest! {
         prop_assert_eq!(back.as_slice(), &list[..list.len().min(MOST_READINGS)]);
     }
 }
+
+#[test]
+fn clocks_that_are_there_go_before_adopted_ones() {
+    let clock = |bits| DetectorClock::new(Frequency::from_hertz(1e6).unwrap(), ClockWrap::Bits(bits));
+    let of = |number, bits| (SourceId::new(number), clock(bits));
+    let lead = Some(ClockIndex::new(1));
+    let mut clocks = GuardedClocks { clocks: vec![of(2, 40), of(5, 41)], lead, host_times: false };
+    clocks.adopt([of(7, 30), of(5, 31), of(1, 32)]);
+    assert_eq!(clocks.clocks, [of(1, 32), of(2, 40), of(5, 41), of(7, 30)]);
+    assert_eq!(clocks.lead_source(), Some(SourceId::new(5)), "the lead stays with its source");
+}

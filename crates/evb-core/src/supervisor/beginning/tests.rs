@@ -2,6 +2,7 @@ use core::time::Duration;
 
 use super::*;
 use crate::{
+    alignment::{ClockWrap, DetectorClock, message_of},
     id::{BuilderId, Peer, SourceId},
     supervisor::{
         RunPlan, RunState,
@@ -341,4 +342,52 @@ fn a_start_without_readouts_is_refused_on_request_only() {
     assert_eq!(stage.core.begin(&Annotation::default(), stage.now), Ok(()));
     let mut stage = without_front_ends(FirstReadouts::Warn, true);
     assert_eq!(stage.core.begin(&Annotation::default(), stage.now), Ok(()));
+}
+
+/// Registers all peers; each source declares a clock with as many bits.
+fn register_with_clocks(stage: &mut Stage, bits: [u8; 2]) {
+    for peer in EVERYBODY {
+        let clock = match peer {
+            Peer::Source(id) => {
+                let bits = bits[usize::from(id.number() == 5)];
+                let rate = "125 MHz".parse().unwrap();
+                Some(message_of(SourceId::new(99), &DetectorClock::new(rate, ClockWrap::Bits(bits))))
+            }
+            _ => None,
+        };
+        stage.core.register(&Hello { clock, ..hello(peer) }, stage.now).unwrap();
+        stage.poll_once();
+    }
+    for peer in [source(3), source(5)] {
+        stage.core.handle_message(peer, control(Message::Ready(Ready {})), stage.now);
+        stage.poll_once();
+    }
+}
+
+#[test]
+fn sources_may_declare_their_clocks_themselves() {
+    let declared = |plan: RunPlan, bits| {
+        let mut stage = Stage::new(plan);
+        register_with_clocks(&mut stage, bits);
+        let begin = stage.core.begun();
+        assert_eq!(stage.core.watch.is_some(), begin.clocks.len() > 1);
+        begin.clocks.iter().map(|clock| (clock.source, clock.bits)).collect::<Vec<_>>()
+    };
+    let usual = || plan(TriggerKind::External);
+    assert_eq!(declared(usual(), [48, 40]), [(3, 48), (5, 40)]);
+    assert_eq!(declared(usual(), [48, 65]), [(3, 48)], "a clock that cannot be is ignored");
+    let mut with_one = usual();
+    let own = DetectorClock::new("1 MHz".parse().unwrap(), ClockWrap::Bits(32));
+    with_one.clocks.adopt([(SourceId::new(5), own)]);
+    assert_eq!(declared(with_one, [48, 40]), [(3, 48), (5, 32)], "the plan goes before");
+}
+
+#[test]
+fn the_clocks_that_sources_declared_are_in_the_journal() {
+    let journaled = RunPlan { journal: true, ..plan(TriggerKind::External) };
+    let mut stage = Stage::new(journaled.clone());
+    register_with_clocks(&mut stage, [48, 40]);
+    let next = recovered(&journaled, &stage.journal, stage.now).unwrap();
+    assert_eq!(next.begun().clocks, stage.core.begun().clocks);
+    assert_eq!((next.begun().clocks.len(), next.watch.is_some()), (2, true));
 }
