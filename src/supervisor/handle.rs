@@ -116,8 +116,8 @@ impl SupervisorHandle {
     /// purpose.
     ///
     /// # Errors
-    /// [`SteeringError`]: the timestamps of this source are not compared, the run takes no triggers,
-    /// or it is over.
+    /// [`SteeringError`]: the timestamps of this source are not compared, the run takes no
+    /// triggers, or it is over.
     pub async fn learn(&self, id: SourceId) -> Result<(), SteeringError> {
         self.change(RunChange::Learn(id)).await
     }

@@ -12,8 +12,7 @@
 //! | builder | [`Guard`] | compares the timestamps of each event, and reports doubts |
 //! | supervisor | [`Inquiry`] | finds out from the rings what happened to a doubted source |
 //!
-//! A [`StreamGuard`] does all of it over the files of a run (`evbd verify --align`). The roles of a
-//! run do not use these machines yet.
+//! A [`StreamGuard`] does all of it over the files of a run (`evbd verify --align`).
 //!
 //! A [`Widener`] makes event ids of the short trigger counters that boards send. Sources use it.
 //!

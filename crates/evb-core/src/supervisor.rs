@@ -70,8 +70,8 @@ mod fault_tests;
 mod fault_model;
 
 use crate::{
-    alignment::{DetectorClock, GuardedClocks},
-    id::{EventId, Peer, RunId, SourceId},
+    alignment::GuardedClocks,
+    id::{EventId, Peer, RunId},
     ledger::Annotation,
     time::{Instant, WallClock, earlier},
     units::Frequency,
@@ -172,13 +172,6 @@ impl SupervisorCore {
             planned: plan.clocks.clone(),
             plan,
         }
-    }
-
-    /// Adds clocks that sources declared themselves to those of the plan, which go before.
-    fn adopt_clocks(&mut self, own: impl IntoIterator<Item = (SourceId, DetectorClock)>) {
-        self.plan.clocks.clone_from(&self.planned);
-        self.plan.clocks.adopt(own);
-        self.watch = AlignmentWatch::new(&self.plan.clocks).map(Box::new);
     }
 
     /// Returns the parts of the supervisor that handle events.
@@ -473,9 +466,8 @@ impl SupervisorCore {
     /// [`progress`](Self::progress).
     pub fn survey(&self, now: Instant) -> Survey {
         let (run, triggers) = (beginning::provisional_number(self).number(), self.intake.numbers.counts());
-        let watch = self.watch.as_deref();
-        let parts = survey::survey(&self.plan, &self.roster, &self.assigner, &self.books, watch, now);
-        Survey { run, triggers, ..parts }
+        let Self { plan, roster, assigner, books, watch, .. } = self;
+        Survey { run, triggers, ..survey::survey(plan, roster, assigner, books, watch.as_deref(), now) }
     }
 
     /// Returns all sources and builders that may take part: sources in the order of the roster,

@@ -223,8 +223,8 @@ impl EventFile {
             let payload = rest.split_to(fragment.length as usize);
             event.add_judged(fragment.source, fragment.timestamp, fragment.alignment, payload);
         }
-        // `Event::add_judged` has computed the checksums of the payloads just read, so only a comparison
-        // remains.
+        // `Event::add_judged` has computed the checksums of the payloads just read, so only a
+        // comparison remains.
         let wrong =
             event.fragments().zip(&record.fragments).find(|(read, told)| read.checksum != told.checksum);
         match wrong {

@@ -10,8 +10,8 @@ use crate::{
     alignment::{clocks, detector_time, seconds},
 };
 
-/// Wrap that the hosts' times of triggers tell apart: hosts know these times to a second, which must
-/// be less than a quarter of the wrap.
+/// Wrap that the hosts' times of triggers tell apart: hosts know these times to a second, which
+/// must be less than a quarter of the wrap.
 const LEAST_WRAP: f64 = 4.0;
 
 /// Time that the lead must count without a wrap where no host tells its wraps apart, if the length

@@ -92,7 +92,7 @@ impl Beginning<'_> {
         self.core.plan.run = choose_number(&self.core.plan, &self.core.roster)?;
         let own = self.core.roster.sources().iter().filter_map(|seat| Some((seat.id, seat.clock?)));
         let own: Vec<_> = own.collect();
-        self.core.adopt_clocks(own);
+        self.core.verdicts().adopt_clocks(own);
         self.core.membership().publish(now);
         let wall = self.core.wall.begin(now);
         let begin = Begin {

@@ -3,11 +3,11 @@
 
 use super::{
     ChangeError, OnSlip, Recipients, SupervisorCore,
-    alignment::{Asking, Misaligned},
+    alignment::{AlignmentWatch, Asking, Misaligned},
     journal::What,
 };
 use crate::{
-    alignment::{Explanation, Finding},
+    alignment::{DetectorClock, Explanation, Finding},
     id::{Peer, SourceId},
     index::ClockIndex,
     time::Instant,
@@ -27,6 +27,14 @@ pub(crate) struct Verdicts<'a> {
 }
 
 impl Verdicts<'_> {
+    /// Adds clocks that sources declared themselves to those of the plan, which go before.
+    pub(super) fn adopt_clocks(&mut self, own: impl IntoIterator<Item = (SourceId, DetectorClock)>) {
+        let core = &mut *self.core;
+        core.plan.clocks.clone_from(&core.planned);
+        core.plan.clocks.adopt(own);
+        core.watch = AlignmentWatch::new(&core.plan.clocks).map(Box::new);
+    }
+
     /// Handles a builder's doubts about timestamps.
     pub(super) fn handle_doubts(&mut self, peer: Peer, report: &AlignmentReport, now: Instant) {
         let decided = self.core.decided();

@@ -138,7 +138,7 @@ impl Reading {
                 core.plan.run = RunNumber::new(begin.run);
                 core.annotation = Annotation { kind: begin.kind.clone(), comment: begin.comment.clone() };
                 core.begun = Some(begin.clone());
-                core.adopt_clocks(GuardedClocks::of(begin).clocks);
+                core.verdicts().adopt_clocks(GuardedClocks::of(begin).clocks);
             }
             What::Epoch(number) => core.outbox.recall_epoch(epoch(*number)?),
             What::Registered(registered) => self.recall_registration(registered)?,
