@@ -53,8 +53,8 @@
 //! of the missing sources, if one is known; an absent source has its code after a colon.
 //! `alignment` is the code of the state of alignment; it is left out if that is 0, "not checked".
 //! `clock` is 1 if the kernel said that the clock was synchronised, and 2 if not. The HEX of a text
-//! is the hexadecimal form of its UTF-8 bytes; `crc` and `hash` have 16 hexadecimal digits. `hash` is
-//! the 64-bit FNV-1a hash of the payload as the reader returns it, so that it does not depend on the
+//! is the hexadecimal form of its UTF-8 bytes; `crc` and `hash` have 16 hexadecimal digits. `hash`
+//! is the 64-bit FNV-1a hash of the payload as the reader returns it: it does not depend on the
 //! reader's CRC; it is `-` among heads. KIND is `file`, `header`, `damaged`, `torn_tail`,
 //! `too_large` or `wrong_index`. Events have `offset` and `length` among heads and unchecked events
 //! only, because the Rust type `Event` does not know its place in a file. `length` of a finding is
