@@ -16,6 +16,7 @@
 //! ```
 
 mod trace;
+mod boards;
 mod conditions;
 mod network;
 mod disk;
@@ -31,6 +32,7 @@ mod shrink;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+pub use boards::{Board, Boards, Slip};
 pub use conditions::Conditions;
 pub use counts::Counts;
 pub use disk::DiskState;

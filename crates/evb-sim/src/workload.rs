@@ -6,10 +6,12 @@ use core::time::Duration;
 use evb_core::{
     event::Event,
     fragment::{Fragment, Timestamp},
-    id::EventId,
+    id::{EventId, SourceId},
     rng::Rng,
     units::Bytes,
 };
+
+use crate::system::Boards;
 
 /// The distribution of fragment sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -73,6 +75,8 @@ pub(crate) struct Workload {
     seed: u64,
     /// Random bytes; every payload is a part of them.
     pattern: bytes::Bytes,
+    /// Boards that give the timestamps, and the number of the run, counted from 0.
+    boards: Option<(Boards, u32)>,
 }
 
 /// Number of offsets at which a payload may begin.
@@ -99,7 +103,13 @@ impl Workload {
         let largest = sizes.iter().map(FragmentSize::largest).fold(readout.size.largest(), Ord::max);
         let words = (largest.count() + PLACES).div_ceil(8);
         let pattern: Vec<u8> = (0..words).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
-        Self { readout, sizes, seed, pattern: pattern.into() }
+        Self { readout, sizes, seed, pattern: pattern.into(), boards: None }
+    }
+
+    /// Creates the fragments of boards in one run of a system.
+    pub(crate) fn of_boards(readout: Readout, boards: Option<&Boards>, run: u32, seed: u64) -> Self {
+        let boards = boards.map(|boards| (boards.clone(), run));
+        Self { boards, ..Self::new(readout, seed.wrapping_add(run.into())) }
     }
 
     /// Returns the contribution of a source to an event; sources are counted from zero.
@@ -114,8 +124,19 @@ impl Workload {
         Draw { payload: (!silent).then(|| self.pattern.slice(start..start + length)), delay }
     }
 
-    pub(crate) fn fragment(event: EventId, payload: bytes::Bytes) -> Fragment {
-        Fragment::new(event, Timestamp::new(event.number() * 1000), payload)
+    /// Returns the timestamp of the fragment of a source, counted from zero.
+    pub(crate) fn timestamp(&self, source: usize, event: EventId) -> Timestamp {
+        match &self.boards {
+            Some((boards, run)) => {
+                boards.timestamp(self.seed, *run, SourceId::new(source as u16 + 1), event)
+            }
+            None => Timestamp::new(event.number() * 1000),
+        }
+    }
+
+    /// Returns a fragment of a source, counted from zero.
+    pub(crate) fn fragment(&self, source: usize, event: EventId, payload: bytes::Bytes) -> Fragment {
+        Fragment::new(event, self.timestamp(source, event), payload)
     }
 
     /// Checks that the event has exactly the fragments that its sources pushed; its sources have
@@ -140,7 +161,7 @@ impl Workload {
             }
             let payload =
                 expected.ok_or_else(|| format!("source {id} pushed nothing, but has a fragment"))?;
-            if found.payload != payload || found.timestamp.ticks() != event.id.number() * 1000 {
+            if found.payload != payload || found.timestamp != self.timestamp(usize::from(id) - 1, event.id) {
                 return Err(format!("the fragment of source {id} is not what was pushed"));
             }
         }

@@ -86,6 +86,9 @@ impl Summary {
         let faults: Vec<String> =
             counts.faults.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
         let _ = writeln!(text, "faults: {}", faults.join(", "));
+        let boards: Vec<String> =
+            counts.boards.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
+        let _ = writeln!(text, "boards: {}", boards.join(", "));
         let _ = writeln!(text, "failed: {}", self.failures.len());
         text
     }
@@ -128,6 +131,7 @@ impl Summary {
             "datagrams_lost": counts.datagrams_lost,
             "resends": counts.resends,
             "faults": counts.faults,
+            "boards": counts.boards,
             "failures": failures,
         });
         format!("{value:#}\n")
@@ -138,9 +142,10 @@ impl Summary {
 pub(crate) fn describe(scenario: &Scenario) -> String {
     let Scenario { sources, builders, spares, slots, .. } = scenario;
     format!(
-        "{} · {sources} sources · {builders} builders and {spares} spare · {slots} slots · {:?} (delay {:?}) · {:?} · {:?}, stopped after \
+        "{} · {sources} sources · boards {:?} · {builders} builders and {spares} spare · {slots} slots · {:?} (delay {:?}) · {:?} · {:?}, stopped after \
          {:?} · {} runs · deadline {:?} · {:?} · {:?} · {:?} · write {:?}, commit {:?} · journal {} · run control {}",
         scenario.transport.word(),
+        scenario.boards,
         scenario.pushes,
         scenario.readout.delay,
         scenario.trigger,

@@ -136,7 +136,7 @@ impl SourceHost {
         {
             self.readout.pop_first();
             if let Some(payload) = self.workload.draw(self.index, event).payload {
-                let fragment = Workload::fragment(event, payload);
+                let fragment = self.workload.fragment(self.index, event, payload);
                 self.core.core_mut().push(fragment, now).map_err(|error| error.to_string())?;
             }
         }

@@ -1,5 +1,7 @@
 //! Compares the ledger of a run with the contents of the disks.
 
+mod boards;
+
 use std::{collections::BTreeSet, time::Duration};
 
 use evb_core::{

@@ -42,6 +42,8 @@ pub struct Counts {
     pub time: Duration,
     /// Number of faults of each kind.
     pub faults: BTreeMap<&'static str, u64>,
+    /// Runs and fragments whose timestamps were compared, by what became of them.
+    pub boards: BTreeMap<&'static str, u64>,
 }
 
 impl AddAssign<&Self> for Counts {
@@ -65,6 +67,9 @@ impl AddAssign<&Self> for Counts {
         self.time += other.time;
         for (kind, count) in &other.faults {
             *self.faults.entry(kind).or_default() += count;
+        }
+        for (kind, count) in &other.boards {
+            *self.boards.entry(kind).or_default() += count;
         }
     }
 }

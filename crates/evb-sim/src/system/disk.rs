@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use evb_core::wire::encoding::Encoding;
 use evb_core::{
-    event::{Cause, Event},
+    event::{Alignment, Cause, Event},
     id::{EventId, RunNumber, SourceId},
     rng::Rng,
     time::{Instant, Utc},
@@ -37,24 +37,33 @@ pub enum DiskState {
 pub(crate) struct EventRecord {
     pub(crate) epoch: u64,
     pub(crate) builder: u16,
+    /// Number of the builder's process among all that were started.
+    pub(crate) process: u64,
     pub(crate) utc: Utc,
     pub(crate) present: Vec<SourceId>,
     pub(crate) missing: Vec<SourceId>,
     /// The missing sources for which the event did not wait, because their readout was quiet.
     pub(crate) quiet: Vec<SourceId>,
+    /// The sources whose timestamp agrees with the others.
+    pub(crate) agree: Vec<SourceId>,
+    /// The sources whose timestamp does not.
+    pub(crate) disagree: Vec<SourceId>,
 }
 
 impl EventRecord {
     /// Creates the record of an event whose content has been checked.
-    pub(crate) fn of(event: &Event) -> Self {
+    pub(crate) fn of(event: &Event, process: u64) -> Self {
         let quiet = event.missing.iter().filter(|missing| missing.cause == Cause::NoReadout);
         Self {
             epoch: event.epoch.number(),
             builder: event.builder.number(),
+            process,
             utc: event.utc,
             present: event.fragments().map(|fragment| fragment.source).collect(),
             missing: event.missing_sources().collect(),
             quiet: quiet.map(|missing| missing.source).collect(),
+            agree: with(event, Alignment::Agrees),
+            disagree: with(event, Alignment::Disagrees),
         }
     }
 
@@ -63,6 +72,11 @@ impl EventRecord {
     pub(crate) fn lacks(&self, sources: u16) -> Vec<SourceId> {
         (1..=sources).map(SourceId::new).filter(|id| !self.present.contains(id)).collect()
     }
+}
+
+/// Returns the sources whose fragments have this state.
+fn with(event: &Event, state: Alignment) -> Vec<SourceId> {
+    event.fragments().filter(|one| one.alignment == state).map(|one| one.source).collect()
 }
 
 /// The event records of all builders' files, by run and event, in the order of writing.

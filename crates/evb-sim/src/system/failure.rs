@@ -36,6 +36,8 @@ pub enum Check {
     Spurious,
     /// A slot of a builder was held although nothing could bring what its event lacked.
     Stuck,
+    /// The timestamps of events were judged wrongly.
+    Alignment,
     /// An operator's request was refused.
     Steering,
 }
@@ -59,6 +61,7 @@ impl Check {
             Self::Content => "content",
             Self::Spurious => "spurious",
             Self::Stuck => "stuck",
+            Self::Alignment => "alignment",
             Self::Steering => "steering",
         }
     }

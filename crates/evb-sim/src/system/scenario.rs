@@ -18,7 +18,7 @@ use evb_shaper::{
     sums::windows_buffer,
 };
 
-use super::{conditions::Conditions, fault::Planned, network::NodeIndex};
+use super::{boards::Boards, conditions::Conditions, fault::Planned, network::NodeIndex};
 use crate::workload::Readout;
 
 /// Number of times that a process may run at one instant without being considered stuck. Bytes that
@@ -133,6 +133,8 @@ pub struct Scenario {
     pub give_up: Duration,
     /// Divisor of the event ids that the filter rejects; with 0, it rejects no event.
     pub filter: u64,
+    /// The boards, if the timestamps of events are compared.
+    pub boards: Option<Boards>,
     /// The faults of all runs, in order of time.
     pub faults: Vec<Planned>,
 }
@@ -239,6 +241,7 @@ impl Scenario {
                 End::Duration(duration) => Some(duration),
                 End::Events(_) | End::Stop => None,
             },
+            clocks: self.boards.as_ref().map(Boards::declared).unwrap_or_default(),
             ..RunPlan::new(RunNumber::new(run + 1), epoch, sources, builders)
         }
     }

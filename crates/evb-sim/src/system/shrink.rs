@@ -58,6 +58,7 @@ fn candidates(scenario: &Scenario) -> Vec<Scenario> {
             planned.fault = planned.fault.lasting(halved(planned.fault.length()));
         });
     }
+    add(&|scenario| scenario.boards = None);
     add(&|scenario| scenario.is_torn = false);
     add(&|scenario| scenario.run_control = None);
     add(&|scenario| scenario.filter = 0);

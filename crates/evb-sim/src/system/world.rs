@@ -124,7 +124,7 @@ impl<'a> World<'a> {
             files: Files::new(),
             journal: JournalFile::default(),
             records: Records::default(),
-            workload: Workload::new(scenario.readout, scenario.seed),
+            workload: Workload::of_boards(scenario.readout, scenario.boards.as_ref(), 0, scenario.seed),
             rng,
             run: 0,
             closed: 0,
@@ -314,7 +314,8 @@ impl<'a> World<'a> {
         self.history.open_run(self.network.now());
         self.lost_before = self.network.fates.lost;
         self.journal.clear();
-        self.workload = Workload::new(self.scenario.readout, self.scenario.seed + u64::from(run));
+        let Scenario { readout, seed, ref boards, .. } = *self.scenario;
+        self.workload = Workload::of_boards(readout, boards.as_ref(), run, seed);
         let previous = self.hosts[0].process.take();
         self.network.drop_all_of(0);
         let builders = match previous {
@@ -385,7 +386,11 @@ impl<'a> World<'a> {
             lost_datagrams: self.network.fates.lost - self.lost_before,
             may_lose: self.history.explains_losses(self.scenario),
         };
-        match run.check(report) {
+        let (checked, (boards, judged)) = (run.check(report), run.check_boards(report));
+        for (kind, count) in boards {
+            *self.records.counts.boards.entry(kind).or_default() += count;
+        }
+        match checked.and_then(|copies| judged.map(|()| copies)) {
             Ok(copies) => self.records.counts.copies += copies,
             Err(failure) => self.fail(failure),
         }

@@ -35,6 +35,8 @@ use reading::BuilderLane;
 
 pub(crate) struct BuilderHost {
     id: BuilderId,
+    /// Number of the process among all that were started.
+    process: u64,
     state: State,
     /// Accepted connections whose greeting has not arrived yet, and the times at which they were
     /// accepted.
@@ -73,7 +75,8 @@ impl BuilderHost {
             ..Hello::new(Peer::Builder(id), Peer::Supervisor)
         };
         let state = State::Joining(Box::new(Applicant::new(hello, around.now())));
-        Self { id, state, greetings: Vec::new(), spinning: Spinning::default() }
+        let process = around.records.counts.processes;
+        Self { id, process, state, greetings: Vec::new(), spinning: Spinning::default() }
     }
 
     pub(crate) fn turn(&mut self, around: &mut Surroundings<'_>) -> Result<Option<Exit>, Failure> {
@@ -87,7 +90,7 @@ impl BuilderHost {
                 Some(Joined::Exit(exit)) => return Ok(Some(exit)),
                 Some(Joined::Begin(start)) => {
                     let line = mem::take(&mut applicant.line);
-                    let running = Running::new(self.id, &start, line, around)?;
+                    let running = Running::new(self.id, self.process, &start, line, around)?;
                     self.state = State::Running(Box::new(running));
                 }
             }
@@ -117,7 +120,13 @@ impl BuilderHost {
 
 impl Running {
     /// Creates the role for the run that `start` describes.
-    fn new(id: BuilderId, start: &Start, line: Line, around: &Surroundings<'_>) -> Result<Self, Failure> {
+    fn new(
+        id: BuilderId,
+        process: u64,
+        start: &Start,
+        line: Line,
+        around: &Surroundings<'_>,
+    ) -> Result<Self, Failure> {
         let scenario = around.scenario;
         let config = BuilderRoleConfig {
             id,
@@ -133,7 +142,7 @@ impl Running {
         let lanes = plan.sources().iter().map(|_| BuilderLane::default()).collect();
         let datagrams = DatagramEnds::new(plan.sources().to_vec());
         let role = BuilderRole::new(plan, start, around.now()).map_err(Failure::protocol)?;
-        let (stage, next_look) = (Stage::default(), around.now());
+        let (stage, next_look) = (Stage::new(process), around.now());
         Ok(Self { role, line, lanes, datagrams, stage, stuck_since: BTreeMap::new(), next_look })
     }
 

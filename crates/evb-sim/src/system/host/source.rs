@@ -28,7 +28,6 @@ use crate::{
         failure::Failure,
         scenario::{Pushes, Scenario},
     },
-    workload::Workload,
 };
 
 use lanes::SourceLane;
@@ -228,10 +227,11 @@ impl Running {
     }
 
     fn push(&mut self, event: EventId, around: &mut Surroundings<'_>) -> Result<(), Failure> {
-        let draw = around.workload.draw(usize::from(self.id.number()) - 1, event);
+        let index = usize::from(self.id.number()) - 1;
+        let draw = around.workload.draw(index, event);
         let Some(payload) = draw.payload.filter(|_| around.mute.is_none()) else { return Ok(()) };
         around.say(|| format!("readout pushes event {event}, {} bytes", payload.len()));
-        let mut fragment = Workload::fragment(event, payload);
+        let mut fragment = around.workload.fragment(index, event, payload);
         if let Some(raw) = self.counter.and_then(|counter| counter.value_of(event)) {
             fragment.event = EventId::new(raw);
         }

@@ -21,6 +21,8 @@ pub(crate) enum Fate {
 
 #[derive(Debug, Default)]
 pub(crate) struct Stage {
+    /// Number of the process among all that were started.
+    process: u64,
     waiting: VecDeque<Event>,
     /// Events that the sink is writing as one batch.
     batch: Vec<Event>,
@@ -30,6 +32,11 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
+    /// Creates the stage of a process, which is the last that was started.
+    pub(crate) fn new(process: u64) -> Self {
+        Self { process, ..Self::default() }
+    }
+
     /// Checks the content of an event and passes the event to filter and sink.
     pub(crate) fn submit(&mut self, event: Event, around: &Surroundings<'_>) -> Result<(), Failure> {
         check_content(&event, around)?;
@@ -72,7 +79,7 @@ impl Stage {
             .map(|event| {
                 let fate = fate(around, &event);
                 match fate {
-                    Fate::Written => keep(&event, around),
+                    Fate::Written => keep(&event, self.process, around),
                     Fate::Failed(_) => drop(around.records.failed.insert((event.run, event.id))),
                     Fate::Rejected => {}
                 }
@@ -93,7 +100,7 @@ impl Stage {
             self.batch[..whole]
                 .iter()
                 .filter(|event| !around.scenario.rejects(event.id))
-                .for_each(|event| keep(event, around));
+                .for_each(|event| keep(event, self.process, around));
         }
     }
 
@@ -112,9 +119,9 @@ impl Stage {
     }
 }
 
-fn keep(event: &Event, around: &mut Surroundings<'_>) {
+fn keep(event: &Event, process: u64, around: &mut Surroundings<'_>) {
     around.say(|| format!("event {} is on the disk, epoch {}", event.id, event.epoch));
-    around.files.entry((event.run, event.id)).or_default().push(EventRecord::of(event));
+    around.files.entry((event.run, event.id)).or_default().push(EventRecord::of(event, process));
 }
 
 /// Checks that the content of each fragment is what its source pushed, and that no fragment is
@@ -131,10 +138,11 @@ fn check_content(event: &Event, around: &Surroundings<'_>) -> Result<(), Failure
         if event.is_missing(fragment.source) {
             return wrong(format!("source {id} contributed, but is listed as missing"));
         }
-        let Some(payload) = around.workload.draw(usize::from(id) - 1, event.id).payload else {
+        let index = usize::from(id) - 1;
+        let Some(payload) = around.workload.draw(index, event.id).payload else {
             return wrong(format!("source {id} pushed nothing, but has a fragment"));
         };
-        if fragment.payload != payload || fragment.timestamp.ticks() != event.id.number() * 1000 {
+        if fragment.payload != payload || fragment.timestamp != around.workload.timestamp(index, event.id) {
             return wrong(format!("the fragment of source {id} is not what was pushed"));
         }
     }

@@ -1,5 +1,7 @@
 //! Draws the random scenario of a seed.
 
+mod boards;
+
 use core::time::Duration;
 
 use evb_core::{
@@ -113,6 +115,7 @@ pub(super) fn draw(seed: u64, transport: Option<Transport>) -> Scenario {
     scenario.is_torn = chance.percent(50);
     scenario.run_control = chance.of(&[None, None, Some(false), Some(true)]);
     scenario.faults.sort_by_key(|planned| (planned.run, planned.at));
+    scenario.boards = boards::draw(&scenario);
     scenario
 }
 
@@ -201,6 +204,7 @@ fn system(seed: u64, transport: Transport, sky: Sky, chance: &mut Chance) -> Sce
         commit: Duration::from_micros(chance.of(&[50, 1000, 10_000, 500_000])),
         give_up: chance.of(&[millis(1000), millis(30_000)]),
         filter: chance.of(&[0, 0, 7]),
+        boards: None,
         faults: Vec::new(),
     }
 }
