@@ -151,7 +151,8 @@ pub struct SourceCore {
     finish: Option<Instant>,
     counters: SourceReport,
     stages: StageTimes,
-    /// Timestamps of the last events, if those of this source are compared.
+    /// Timestamps of the last events, unless those of this source are not compared: that is known
+    /// when the run begins.
     recent: Option<Box<RecentReadings>>,
 }
 
@@ -184,7 +185,7 @@ impl SourceCore {
             finish: None,
             counters: SourceReport::default(),
             stages: StageTimes::default(),
-            recent: None,
+            recent: Some(Box::default()),
             config,
         }
     }
@@ -262,6 +263,7 @@ impl SourceCore {
         self.counters.discarded_before_start += self.backlog.clear();
         self.repeats = Repeats::default();
         self.counting.iter_mut().for_each(Counting::begin_anew);
+        self.recent.iter_mut().for_each(|recent| **recent = RecentReadings::default());
         self.is_discarding = true;
     }
 

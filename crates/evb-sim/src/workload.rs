@@ -127,9 +127,7 @@ impl Workload {
     /// Returns the timestamp of the fragment of a source, counted from zero.
     pub(crate) fn timestamp(&self, source: usize, event: EventId) -> Timestamp {
         match &self.boards {
-            Some((boards, run)) => {
-                boards.timestamp(self.seed, *run, SourceId::new(source as u16 + 1), event)
-            }
+            Some((boards, run)) => boards.timestamp(self.seed, *run, SourceId::new(source as u16 + 1), event),
             None => Timestamp::new(event.number() * 1000),
         }
     }

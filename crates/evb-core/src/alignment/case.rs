@@ -11,8 +11,9 @@ use crate::index::ClockIndex;
 
 /// Largest shift that is tried, in both directions.
 pub(super) const SHIFTS: i64 = 16;
-/// Number of events before the first doubt whose times are needed, for negative shifts.
-const BEFORE: u64 = 40;
+/// Number of events before the first doubt whose times are needed, for negative shifts and because a
+/// slip may have begun before a builder noticed.
+const BEFORE: u64 = 256;
 /// Largest number of events in a case.
 const MOST: u64 = 2048;
 /// Bound on a rate's error below which the rate counts as known.
@@ -35,12 +36,14 @@ pub(super) struct Case<'a> {
     /// True if that relation was ever proven.
     pub(super) is_proven: bool,
     first: u64,
+    /// First event that a builder doubts.
+    pub(super) doubted: u64,
     /// Times of the events from `first` on.
     times: Vec<Option<i64>>,
     /// Readings of the clock since the first doubt, or all of them if no relation was ever proven.
     pub(super) sent: Vec<Reading>,
     /// All readings of the clock.
-    all: Vec<Reading>,
+    pub(super) all: Vec<Reading>,
 }
 
 /// Number of readings that do not fit, of those that could be compared.
@@ -97,7 +100,7 @@ impl<'a> Case<'a> {
         all.retain(|(event, _)| (first..=last).contains(event));
         let begin = if is_proven { all.partition_point(|(event, _)| *event < since) } else { 0 };
         let sent = all[begin..].to_vec();
-        Some(Self { survey, clock, scale, old, is_proven, first, times, sent, all })
+        Some(Self { survey, clock, scale, old, is_proven, first, doubted: since, times, sent, all })
     }
 
     /// Returns the time of the event that lies `shift` after another one.

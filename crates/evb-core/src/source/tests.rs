@@ -14,8 +14,8 @@ use crate::{
     time::Instant,
     units::Bytes,
     wire::control::{
-        ContradictionReport, Control, Decisions, Heartbeat, Message, ReadoutState, RoleReport, SourceReport,
-        Verdict,
+        ContradictionReport, Control, Decisions, Heartbeat, Message, ReadingsWanted, ReadoutState,
+        RoleReport, SourceReport, Verdict,
     },
 };
 
@@ -394,4 +394,27 @@ fn a_repeated_fragment_is_compared_with_the_first_one() {
     let first = ContradictionReport { event: 1, first_timestamp: 10, second_timestamp: 40 };
     assert_eq!(counted.contradiction, Some(first));
     assert_eq!(source.uncommitted(), 2, "the first fragments stay");
+}
+
+/// Returns the number of timestamps that the source remembers.
+fn remembered(source: &mut SourceCore) -> usize {
+    source.handle_readings_wanted(ReadingsWanted { question: 1, event: 0 }, at(0));
+    while let Some(output) = source.poll(at(0)) {
+        if let Output::Supervisor(Control { message: Some(Message::Readings(readings)) }) = output {
+            return readings.events.len();
+        }
+    }
+    panic!("the question is not answered");
+}
+
+#[test]
+fn timestamps_from_before_the_start_are_remembered_if_their_fragments_are_kept() {
+    let mut source = source(false);
+    for event in 1..=5 {
+        source.push(fragment(event), at(0)).unwrap();
+    }
+    source.remember_readings(true);
+    assert_eq!(remembered(&mut source), 5);
+    source.discard();
+    assert_eq!(remembered(&mut source), 0);
 }

@@ -58,8 +58,7 @@ impl Boards {
         let slowest = self.clocks.iter().flatten().map(|board| board.hertz).fold(1e9, f64::min);
         let tick = Duration::from_nanos((1e9 / slowest).ceil() as u64);
         let clock = |board: &Board| {
-            let clock =
-                DetectorClock::new(Frequency::from_hertz(board.hertz)?, ClockWrap::Bits(board.bits));
+            let clock = DetectorClock::new(Frequency::from_hertz(board.hertz)?, ClockWrap::Bits(board.bits));
             Some(DetectorClock { tolerance: 2 * (2 * self.jitter + 2 * tick), ..clock })
         };
         let all = (1..).map(SourceId::new).zip(&self.clocks);

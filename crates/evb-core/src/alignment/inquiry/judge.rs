@@ -42,7 +42,28 @@ pub(super) fn judge(case: &Case<'_>, is_suspect: bool, is_last: bool) -> Option<
         Some(verdict) => Some(verdict),
         None => lasting(case, &block, is_last),
     };
-    verdict.map(|verdict| (verdict, since))
+    verdict.map(|verdict| match verdict {
+        Explanation::Slip { shift, offset_is_new: false } => (verdict, begin(case, since, shift)),
+        _ => (verdict, since),
+    })
+}
+
+/// Returns the first event with a fragment at that shift, of those before a slip was noticed. The
+/// builders that got them may not know the clock, or report later.
+fn begin(case: &Case<'_>, since: u64, shift: i64) -> u64 {
+    let oldest = case.all.first().map_or(since, |(event, _)| *event);
+    // The readings of the first wrong events may have left the ring.
+    let seen = if since == oldest { since.min(case.doubted) } else { since };
+    let earlier = case.all.iter().rev().skip_while(|(event, _)| *event >= since);
+    let right = |reading: &&Reading| case.lies_on(**reading, 0) == Some(true);
+    let shifted = earlier.take_while(|reading| !right(reading));
+    let belongs = |reading: &&Reading| match case.lies_on(**reading, shift) {
+        Some(fits) => fits,
+        // The event to which it belongs was not taken.
+        None => case.lies_on(**reading, 0) == Some(false),
+    };
+    let shifted = shifted.filter(belongs);
+    shifted.last().map_or(seen, |(event, _)| *event)
 }
 
 /// Finds the block of disagreements: it begins after the last long agreement, and ends where

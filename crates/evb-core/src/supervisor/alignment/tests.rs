@@ -36,6 +36,8 @@ struct System {
     /// Events with a fragment that disagrees.
     flagged: Vec<u64>,
     returned: Vec<SourceId>,
+    /// Builder whose reports the supervisor does not get.
+    unheard: Option<u64>,
 }
 
 impl System {
@@ -48,6 +50,7 @@ impl System {
             found: Vec::new(),
             flagged: Vec::new(),
             returned: Vec::new(),
+            unheard: None,
         }
     }
 
@@ -76,7 +79,7 @@ impl System {
         let states: Vec<_> = built.fragments().map(|part| part.alignment).collect();
         assert_eq!(states.contains(&Alignment::Disagrees), disagrees);
         assert!(!states.contains(&Alignment::Unchecked));
-        let report = guard.next_report(now);
+        let report = guard.next_report(now).filter(|_| self.unheard != Some(event % BUILDERS));
         report.iter().for_each(|report| self.hear(report, id));
         self.talk(now);
     }
@@ -138,6 +141,15 @@ fn a_board_that_misses_a_trigger_is_named_with_event_and_size_of_the_slip() {
         assert_eq!(system.flagged, (500..=700).collect::<Vec<_>>());
         assert_eq!(system.watch.survey(source(named)).unwrap().state, AlignmentState::Misaligned);
     }
+}
+
+#[test]
+fn a_slip_is_named_from_its_first_event_although_a_builder_that_got_it_says_nothing() {
+    let mut system = System { unheard: Some(0), ..System::new() };
+    let of = |source: SourceId, event: u64| event + u64::from(source.number() == 3 && event >= 500);
+    (1..=700).for_each(|event| system.build(event, of));
+    let found: Vec<_> = system.found.iter().map(|found| (found.verdict, found.since)).collect();
+    assert_eq!(found, [(Explanation::Slip { shift: 1, offset_is_new: false }, EventId::new(500))]);
 }
 
 #[test]
