@@ -38,6 +38,8 @@ struct System {
     returned: Vec<SourceId>,
     /// Builder whose reports the supervisor does not get.
     unheard: Option<u64>,
+    /// Number of events by which sources are ahead of builders.
+    ahead: u64,
 }
 
 impl System {
@@ -51,6 +53,7 @@ impl System {
             flagged: Vec::new(),
             returned: Vec::new(),
             unheard: None,
+            ahead: 0,
         }
     }
 
@@ -65,10 +68,13 @@ impl System {
         self.watch.note_trigger(id, now);
         let mut built = Event { id, utc: crate::time::Utc::from_nanos(now.as_nanos()), ..Event::default() };
         for (ring, (source, clock)) in self.rings.iter_mut().zip(clocks().clocks) {
-            let seconds = Self::at(of(source, event)).as_nanos() as f64 / 1e9;
-            let timestamp = Timestamp::new((seconds * clock.rate.hertz()) as u64);
-            built.add(source, timestamp, bytes::Bytes::new());
-            ring.add(id, timestamp);
+            let timestamp = |event| {
+                let seconds = Self::at(of(source, event)).as_nanos() as f64 / 1e9;
+                Timestamp::new((seconds * clock.rate.hertz()) as u64)
+            };
+            built.add(source, timestamp(event), bytes::Bytes::new());
+            let pushed = event + self.ahead;
+            ring.add(EventId::new(pushed), timestamp(pushed));
         }
         let guard = &mut self.guards[(event % BUILDERS) as usize];
         let mut disagrees = false;
@@ -146,6 +152,15 @@ fn a_board_that_misses_a_trigger_is_named_with_event_and_size_of_the_slip() {
 #[test]
 fn a_slip_is_named_from_its_first_event_although_a_builder_that_got_it_says_nothing() {
     let mut system = System { unheard: Some(0), ..System::new() };
+    let of = |source: SourceId, event: u64| event + u64::from(source.number() == 3 && event >= 500);
+    (1..=700).for_each(|event| system.build(event, of));
+    let found: Vec<_> = system.found.iter().map(|found| (found.verdict, found.since)).collect();
+    assert_eq!(found, [(Explanation::Slip { shift: 1, offset_is_new: false }, EventId::new(500))]);
+}
+
+#[test]
+fn a_slip_whose_first_readings_have_left_the_rings_is_named_since_the_first_doubt() {
+    let mut system = System { ahead: 300, ..System::new() };
     let of = |source: SourceId, event: u64| event + u64::from(source.number() == 3 && event >= 500);
     (1..=700).for_each(|event| system.build(event, of));
     let found: Vec<_> = system.found.iter().map(|found| (found.verdict, found.since)).collect();

@@ -212,7 +212,9 @@ impl<'a> View<'a> {
         let is_pair = self.boards.clocks.iter().flatten().count() == 2;
         for (event, record) in self.records.iter().filter(|(_, one)| self.knew.contains(&one.process)) {
             let is_wrong = |id: &SourceId| *event >= self.slip.at && (*id == self.slip.source || is_pair);
-            if record.disagree.iter().any(|id| !is_wrong(id)) && record.present.len() > 2 {
+            // With two clocks that are known, either may be wrong.
+            let is_tie = record.agree.len() + record.disagree.len() < 3;
+            if record.disagree.iter().any(|id| !is_wrong(id)) && !is_tie {
                 return fail(format!("event {event}: a right fragment is flagged: {record:?}"));
             }
         }
