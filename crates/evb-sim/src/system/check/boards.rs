@@ -196,7 +196,9 @@ impl<'a> View<'a> {
         let Slip { source, at, shift, .. } = self.slip;
         let is_same = named.source == source && named.shift == shift;
         let is_contrary = named.is_disputed && named.source != source && named.shift == -shift;
-        let is_between = |event: &EventId| (at..named.since).contains(event);
+        // Seen from the other side, the first fragments fit no event that the board sent.
+        let blind = if is_contrary { shift.unsigned_abs() } else { 0 };
+        let is_between = |event: &EventId| at.number() + blind <= event.number() && *event < named.since;
         let skipped = self.records.iter().filter(|(event, one)| is_between(event) && self.has_all(one));
         (is_same || is_contrary) && named.since >= at && skipped.count() == 0
     }
