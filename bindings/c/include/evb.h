@@ -246,6 +246,29 @@ typedef uint32_t evb_cause;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// State of a fragment that says whether it belongs to its event, by its timestamp.
+enum evb_alignment
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : uint32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+    // The timestamp was not compared: the source has no clock, or no other source has one.
+    EVB_ALIGNMENT_UNCHECKED = 0,
+    // The fragment belongs to the event.
+    EVB_ALIGNMENT_AGREES = 1,
+    // The fragment's time is not that of the event.
+    EVB_ALIGNMENT_DISAGREES = 2,
+    // The clock is still being learnt, or no clock is there to compare it with.
+    EVB_ALIGNMENT_UNKNOWN = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum evb_alignment evb_alignment;
+#else
+typedef uint32_t evb_alignment;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 // A handle to a builder. The builder goes on to the end of its run, or until `evb_builder_abort`,
 // even if the handle is freed.
 typedef struct evb_builder evb_builder;
@@ -284,6 +307,8 @@ typedef struct evb_fragment_view {
     size_t size;
     // Id of the source.
     uint16_t source;
+    // Whether the fragment belongs to the event: an `evb_alignment`.
+    uint8_t alignment;
 } evb_fragment_view;
 
 // Description of an error. The memory belongs to the caller, and evb keeps no pointer to it, so

@@ -312,6 +312,18 @@ private:
     std::vector<evb_fragment> fragments_;
 };
 
+// Whether a fragment belongs to its event, by its timestamp.
+enum class alignment_state : std::uint8_t {
+    // The timestamp was not compared: the source has no clock, or no other source has one.
+    unchecked = EVB_ALIGNMENT_UNCHECKED,
+    // The fragment belongs to the event.
+    agrees = EVB_ALIGNMENT_AGREES,
+    // The fragment's time is not that of the event.
+    disagrees = EVB_ALIGNMENT_DISAGREES,
+    // The clock is still being learnt, or no clock is there to compare it with.
+    unknown = EVB_ALIGNMENT_UNKNOWN,
+};
+
 // A fragment of a built event. The payload is valid as long as its event.
 struct fragment_view {
     std::uint16_t source = 0;
@@ -320,10 +332,13 @@ struct fragment_view {
     // CRC-64/NVME of the payload, which the builder has checked.
     std::uint64_t checksum = 0;
     bytes_view payload;
+    // Whether the fragment belongs to the event.
+    alignment_state alignment = alignment_state::unchecked;
 
     fragment_view() noexcept = default;
     explicit fragment_view(const evb_fragment_view &raw) noexcept
-        : source(raw.source), timestamp(raw.timestamp), checksum(raw.checksum), payload(raw.data, raw.size) {}
+        : source(raw.source), timestamp(raw.timestamp), checksum(raw.checksum), payload(raw.data, raw.size),
+          alignment(static_cast<alignment_state>(raw.alignment)) {}
 };
 
 class kept_event;
@@ -387,6 +402,16 @@ public:
     bool is_complete() const noexcept { return evb_event_missing_count(raw_) == 0; }
     // True if every source of the run contributed.
     bool is_whole() const noexcept { return is_complete() && evb_event_absent_count(raw_) == 0; }
+    // True if no fragment is known to belong to another event.
+    bool is_aligned() const noexcept {
+        evb_fragment_view found;
+        for (std::size_t index = 0; evb_event_fragment(raw_, index, &found); ++index) {
+            if (found.alignment == EVB_ALIGNMENT_DISAGREES) {
+                return false;
+            }
+        }
+        return true;
+    }
     // Payload bytes of all fragments.
     std::uint64_t size() const noexcept { return evb_event_size(raw_); }
 

@@ -34,6 +34,22 @@ pub struct evb_fragment_view {
     pub size: usize,
     /// Id of the source.
     pub source: u16,
+    /// Whether the fragment belongs to the event: an `evb_alignment`.
+    pub alignment: u8,
+}
+
+/// State of a fragment that says whether it belongs to its event, by its timestamp.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum evb_alignment {
+    /// The timestamp was not compared: the source has no clock, or no other source has one.
+    EVB_ALIGNMENT_UNCHECKED = 0,
+    /// The fragment belongs to the event.
+    EVB_ALIGNMENT_AGREES = 1,
+    /// The fragment's time is not that of the event.
+    EVB_ALIGNMENT_DISAGREES = 2,
+    /// The clock is still being learnt, or no clock is there to compare it with.
+    EVB_ALIGNMENT_UNKNOWN = 3,
 }
 
 /// Identity of a run, which no other run has.
@@ -110,6 +126,7 @@ fn view(fragment: FragmentView<'_>) -> evb_fragment_view {
         data: fragment.payload.as_ptr().cast(),
         size: fragment.payload.len(),
         source: fragment.source.number(),
+        alignment: fragment.alignment.code(),
     }
 }
 

@@ -1,5 +1,6 @@
 use evb_rs::{
-    event::Cause,
+    event::{Alignment, Cause},
+    fragment::Timestamp,
     id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
     time::Utc,
 };
@@ -40,6 +41,33 @@ fn missing_and_absent_sources_have_causes() {
         let causes = [0, 1, 2].map(|index| evb_event_missing_cause(event, index));
         assert_eq!(causes, [evb_cause::EVB_CAUSE_NO_READOUT as u32, 99, 0]);
         assert_eq!(evb_event_absent_cause(event, 0), evb_cause::EVB_CAUSE_EXCLUDED as u32);
+    }
+}
+
+#[test]
+fn fragments_have_the_states_of_alignment_of_evb() {
+    let states = [
+        (evb_alignment::EVB_ALIGNMENT_UNCHECKED, Alignment::Unchecked),
+        (evb_alignment::EVB_ALIGNMENT_AGREES, Alignment::Agrees),
+        (evb_alignment::EVB_ALIGNMENT_DISAGREES, Alignment::Disagrees),
+        (evb_alignment::EVB_ALIGNMENT_UNKNOWN, Alignment::Unknown),
+    ];
+    let mut event = event();
+    for (id, (_, state)) in (10..).zip(states) {
+        event.add_judged(SourceId::new(id), Timestamp::new(1), state, "data".into());
+    }
+    let lent = Lent::new(&event);
+    for (index, (code, _)) in states.into_iter().enumerate() {
+        let mut by_index = MaybeUninit::uninit();
+        let mut by_source = MaybeUninit::uninit();
+        // SAFETY: `lent` lives, and the functions have filled what they return true for.
+        unsafe {
+            assert!(evb_event_fragment(lent.as_event(), index, Some(&mut by_index)));
+            assert!(evb_event_fragment_of(lent.as_event(), 10 + index as u16, Some(&mut by_source)));
+            for found in [by_index.assume_init(), by_source.assume_init()] {
+                assert_eq!((u32::from(found.alignment), found.size), (code as u32, 4));
+            }
+        }
     }
 }
 

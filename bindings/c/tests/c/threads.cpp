@@ -47,6 +47,10 @@ private:
 
 void check(const evb::event_view &event) {
     for (const evb::fragment_view fragment : event) {
+        // The sources have no clocks.
+        if (fragment.alignment != evb::alignment_state::unchecked || !event.is_aligned()) {
+            throw std::runtime_error("wrong state of alignment");
+        }
         order_handed(fragment.payload.data(), fragment.payload.size());
         for (const std::byte byte : fragment.payload) {
             if (byte != static_cast<std::byte>(event.id())) {
