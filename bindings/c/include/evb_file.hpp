@@ -247,6 +247,29 @@ struct MissingSource {
     }
 };
 
+/// Whether a fragment belongs to its event, by its time stamp.
+enum class Alignment : std::uint8_t {
+    /// The time stamp was not compared: the source has no clock, or no other source has one.
+    unchecked = 0,
+    /// The fragment belongs to the event.
+    agrees = 1,
+    /// The fragment's time is not that of the event.
+    disagrees = 2,
+    /// The clock was still being learnt, or no clock was there to compare it with.
+    unknown = 3,
+};
+
+/// Returns a state of alignment in words, such as "disagrees".
+inline std::string in_words(Alignment state) {
+    switch (state) {
+        case Alignment::unchecked: return "not checked";
+        case Alignment::agrees: return "agrees";
+        case Alignment::disagrees: return "disagrees";
+        case Alignment::unknown: break;
+    }
+    return "not known";
+}
+
 /// One source's data for an event.
 struct Fragment {
     std::uint16_t source = 0;
@@ -258,8 +281,8 @@ struct Fragment {
     std::size_t size = 0;
     /// The payload's CRC-64/NVME, as computed where the fragment entered the system.
     std::uint64_t checksum = 0;
-    /// The state of the source's alignment with the others; 0: not watched.
-    std::uint8_t alignment = 0;
+    /// Whether the fragment belongs to the event; unchecked in files of version 1.
+    Alignment alignment = Alignment::unchecked;
     /// The number of packets of the fragment that were lost before they reached evb.
     std::uint32_t lost_packets = 0;
 };
@@ -301,6 +324,12 @@ struct Event {
     bool complete() const noexcept { return missing.empty(); }
     /// Returns true if every source of the run contributed.
     bool whole() const noexcept { return missing.empty() && absent.empty(); }
+    /// Returns true if no fragment is known to belong to another event.
+    bool aligned() const noexcept {
+        for (const Fragment& one : fragments)
+            if (one.alignment == Alignment::disagrees) return false;
+        return true;
+    }
     /// Returns the cause of a missing or absent source; nothing for any other source.
     std::optional<Cause> cause(std::uint16_t source) const noexcept {
         for (const auto* list : {&missing, &absent})
@@ -1124,7 +1153,7 @@ struct Prefix {
     void table(const std::uint8_t* at, Event& event) const {
         event.fragments.resize(fragments);
         for (Fragment& fragment : event.fragments) {
-            fragment = {le16(at), le64(at + 8), nullptr, le32(at + 4), le64(at + 16), 0, 0};
+            fragment = {le16(at), le64(at + 8), nullptr, le32(at + 4), le64(at + 16), Alignment::unchecked, 0};
             at += fragment_entry;
         }
     }
@@ -1154,7 +1183,7 @@ struct Prefix {
         event.missing.clear();
         table(head.data + record_prefix_2, event);
         for (std::uint64_t i = 0; i < fragments; ++i)
-            event.fragments[i].alignment = head.data[record_prefix_2 + fragment_entry * i + 2];
+            event.fragments[i].alignment = state(head.data[record_prefix_2 + fragment_entry * i + 2]);
         const std::uint64_t end = record_prefix_2 + fragment_entry * fragments;
         Sections sections({head.data + end, head.size - end});
         for (Section section; !sections.at_end();)
@@ -1162,6 +1191,11 @@ struct Prefix {
         const auto unknown = static_cast<std::uint16_t>(le16(head.data + 66) & ~1u);
         if (unknown != 0) event.refusal = {Flaw::unknown_flags, unknown};
         return true;
+    }
+
+    /// Returns the state of a code; those of later versions of evb are not known.
+    static Alignment state(std::uint8_t code) noexcept {
+        return code < 4 ? static_cast<Alignment>(code) : Alignment::unknown;
     }
 
     static bool take(const Section& section, Event& event) {
@@ -2706,6 +2740,11 @@ struct WithoutSource {
     Cause cause = Cause::unknown;
     std::uint64_t events = 0;
 };
+/// The number of events in which the fragment of a source disagrees.
+struct MisalignedSource {
+    std::uint16_t source = 0;
+    std::uint64_t events = 0;
+};
 /// A range of event ids that no file has.
 struct Gap {
     std::uint64_t first = 0;
@@ -2776,6 +2815,11 @@ struct RunReport {
     /// The incomplete events by missing source and cause. An event without several sources counts
     /// for each of them.
     std::vector<WithoutSource> incomplete_without;
+    /// The number of events with a fragment whose time is not that of the event, as the guard of
+    /// the run found: no defect of the files.
+    std::uint64_t misaligned = 0;
+    /// These events by the source of the fragment. An event with several counts for each of them.
+    std::vector<MisalignedSource> misaligned_by;
     std::uint64_t highest = 0;
     /// The number of event ids, from 1 to the highest, that are in no file. Inhibited triggers
     /// leave such gaps too, so a gap alone is no defect.
@@ -2840,6 +2884,7 @@ struct RunReport {
                row("duplicates", duplicates.total) + row("CRC errors", damaged.total) +
                row("torn tails", torn, tails) + row("foreign", foreign.total) +
                row("files without index", without_index.total) +
+               (misaligned > 0 ? row("misaligned", misaligned, disagreeing()) : "") +
                (other_epochs > 0 ? row("of other epochs", other_epochs) : "");
     }
 
@@ -2851,6 +2896,13 @@ struct RunReport {
         for (const auto& [id, name] : source_names) text += "  source " + std::to_string(id) + ": " + name + "\n";
         for (const auto& [id, name] : builder_names) text += "  builder " + std::to_string(id) + ": " + name + "\n";
         return text;
+    }
+
+    std::string disagreeing() const {
+        std::string text;
+        for (const MisalignedSource& one : misaligned_by)
+            text += (text.empty() ? "" : ", ") + std::to_string(one.events) + " of source " + std::to_string(one.source);
+        return "  with a fragment that disagrees: " + text;
     }
 
     static std::string sentence(const std::vector<WithoutSource>& without) {
@@ -2959,10 +3011,13 @@ class Tally {
   public:
     void add(const Event& event) {
         std::uint32_t lists = 0;
-        if (!event.whole()) {
+        if (!event.whole() || !event.aligned()) {
+            std::vector<std::uint16_t> misaligned;
+            for (const Fragment& one : event.fragments)
+                if (one.alignment == Alignment::disagrees) misaligned.push_back(one.source);
             const auto next = static_cast<std::uint32_t>(lists_.size());
-            const auto [at, is_new] = places_.try_emplace({flat(event.missing), flat(event.absent)}, next);
-            if (is_new) lists_.push_back({event.missing, event.absent});
+            const auto [at, is_new] = places_.try_emplace({flat(event.missing), flat(event.absent), misaligned}, next);
+            if (is_new) lists_.push_back({event.missing, event.absent, std::move(misaligned)});
             lists = at->second;
         }
         copies_.push_back({event.id, event.epoch, lists, event.complete()});
@@ -2985,6 +3040,7 @@ class Tally {
         }
         report.incomplete_without = without(&Lists::missing);
         report.complete_without = without(&Lists::absent);
+        count_misaligned(report);
     }
 
   private:
@@ -3003,10 +3059,11 @@ class Tally {
         }
     };
 
-    /// The missing and absent sources of an event.
+    /// The missing and absent sources of an event, and those whose fragments disagree.
     struct Lists {
         std::vector<MissingSource> missing;
         std::vector<MissingSource> absent;
+        std::vector<std::uint16_t> misaligned;
     };
 
     using Flat = std::vector<std::uint32_t>;
@@ -3056,6 +3113,17 @@ class Tally {
         return all;
     }
 
+    /// Counts the events with a fragment that disagrees, and by source.
+    void count_misaligned(RunReport& report) const {
+        std::map<std::uint16_t, std::uint64_t> counts;
+        for (std::size_t place = 0; place < lists_.size(); ++place) {
+            if (counts_[place] == 0 || lists_[place].misaligned.empty()) continue;
+            report.misaligned += counts_[place];
+            for (const std::uint16_t source : lists_[place].misaligned) counts[source] += counts_[place];
+        }
+        for (const auto& [source, events] : counts) report.misaligned_by.push_back({source, events});
+    }
+
     /// Returns the place of a cause in lists: those of later versions come last.
     static unsigned order(Cause cause) {
         const auto code = static_cast<unsigned>(cause);
@@ -3063,9 +3131,9 @@ class Tally {
     }
 
     std::vector<Copy> copies_;
-    /// The different lists of missing and absent sources; the first is empty.
+    /// The different lists; the first is empty.
     std::vector<Lists> lists_ = std::vector<Lists>(1);
-    std::map<std::pair<Flat, Flat>, std::uint32_t> places_;
+    std::map<std::tuple<Flat, Flat, std::vector<std::uint16_t>>, std::uint32_t> places_;
     /// The number of events with each of the lists.
     std::vector<std::uint64_t> counts_;
 };

@@ -89,8 +89,11 @@ void print(const Event& event, bool with_place) {
     print(line);
     for (const Fragment& part : event.fragments) {
         const std::string hash = part.data == nullptr ? "-" : hex(fnv_1a(part.data, part.size));
+        std::string alignment;
+        if (part.alignment != evb::file::Alignment::unchecked)
+            alignment = " alignment=" + to_string(static_cast<unsigned>(part.alignment));
         print("fragment source=" + to_string(part.source) + " timestamp=" + to_string(part.timestamp) +
-              " size=" + to_string(part.size) + " crc=" + hex(part.checksum) + " hash=" + hash);
+              " size=" + to_string(part.size) + " crc=" + hex(part.checksum) + " hash=" + hash + alignment);
     }
 }
 

@@ -24,8 +24,10 @@ struct Set {
 }
 
 const FIRST: Set = Set { name: "golden", folders: &["clean", "damaged"] };
-const SECOND: Set =
-    Set { name: "golden-2", folders: &["clean", "damaged", "recovered", "refused", "sections", "two-runs"] };
+const SECOND: Set = Set {
+    name: "golden-2",
+    folders: &["alignment", "clean", "damaged", "recovered", "refused", "sections", "two-runs"],
+};
 
 impl Set {
     fn folder(&self) -> PathBuf {

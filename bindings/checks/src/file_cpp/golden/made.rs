@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use evb_core::{
-    event::{Cause, Event, MissingSource},
+    event::{Alignment, Cause, Event, MissingSource},
     fragment::{Checksum, Timestamp},
     id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
     time::{Instant, Utc},
@@ -23,6 +23,7 @@ const BEGUN: u64 = 1_763_000_000_000_000_000;
 /// Makes the files of one folder.
 pub(super) fn folder(name: &str, dir: &Path) -> Result<()> {
     match name {
+        "alignment" => alignment(dir),
         "clean" => clean(dir),
         "damaged" => damaged(dir),
         "recovered" => recovered(dir),
@@ -31,6 +32,37 @@ pub(super) fn folder(name: &str, dir: &Path) -> Result<()> {
         "two-runs" => two_runs(dir),
         _ => bail!("there is no folder {name}"),
     }
+}
+
+/// Two builders: all states of alignment, a superseded copy that is misaligned, and a state of a
+/// later version of evb.
+fn alignment(dir: &Path) -> Result<()> {
+    use Alignment::{Agrees, Disagrees, Unchecked, Unknown};
+    let states = [
+        (1, 1, [Unchecked, Unchecked, Unchecked]),
+        (2, 1, [Agrees, Disagrees, Unknown]),
+        (3, 1, [Disagrees, Disagrees, Unchecked]),
+        (4, 1, [Agrees, Agrees, Disagrees]),
+        (4, 2, [Agrees, Agrees, Agrees]),
+    ];
+    let events: Vec<Event> = states.map(|(id, epoch, states)| judged(event(id, 1, epoch), states)).into();
+    written(dir, 1, &events, 1 << 20)?.close()?;
+
+    let path = one(dir, 2, &judged(event(5, 2, 1), [Agrees, Disagrees, Agrees]))?;
+    let record = EventFile::open(&path)?.records().next().context("no record")??;
+    let (start, head) = (record.offset as usize, record.head_length.count() as usize);
+    let mut bytes = fs::read(&path)?;
+    bytes[start + 74] = 99;
+    seal(&mut bytes, start, head);
+    Ok(fs::write(path, bytes)?)
+}
+
+/// Returns the event of three sources with states of alignment.
+fn judged(mut event: Event, states: [Alignment; 3]) -> Event {
+    for (id, state) in (1..).zip(states) {
+        event.set_alignment(SourceId::new(id), state);
+    }
+    event
 }
 
 /// Two builders: complete events, two rotations, an absent source, and copies of older epochs.
@@ -128,10 +160,13 @@ fn two_runs(dir: &Path) -> Result<()> {
     let identity = FileIdentity { run_id: RunId::new(0xabcd << 112), ..identity(2) };
     let mut other = event(1, 2, 1);
     other.run_id = identity.run_id;
-    let mut writer = EventFileWriter::create(dir, identity, WriterOptions::default())?;
+    // A writer refuses a directory with another run of the same number.
+    let place = dir.join("other");
+    let mut writer = EventFileWriter::create(place, identity, WriterOptions::default())?;
     writer.append(&other)?;
+    let path = writer.path();
     writer.close()?;
-    Ok(())
+    Ok(fs::rename(&path, dir.join(path.file_name().context("a file without a name")?))?)
 }
 
 /// Writes a file without a closing block, with one event.
