@@ -19,6 +19,8 @@ pub(crate) struct Counts {
     pub(crate) complete: u64,
     /// Number of events without a missing or absent source.
     pub(crate) whole: u64,
+    /// Number of events with a fragment that disagrees.
+    pub(crate) misaligned: u64,
     /// Number of fragments.
     pub(crate) fragments: u64,
     /// Number of fragments that were expected and are missing.
@@ -50,6 +52,7 @@ impl Counts {
         self.events += 1;
         self.complete += u64::from(record.is_complete());
         self.whole += u64::from(record.is_whole());
+        self.misaligned += u64::from(!record.is_aligned());
         self.fragments += record.fragments.len() as u64;
         self.missing += record.missing.len() as u64;
         self.payload_bytes += record.payload_size().count();
@@ -88,12 +91,13 @@ impl Counts {
     }
 
     /// Returns the counts with their names in the output.
-    pub(crate) const fn named(&self) -> [(&'static str, u64); 11] {
+    pub(crate) const fn named(&self) -> [(&'static str, u64); 12] {
         [
             ("events", self.events),
             ("complete", self.complete),
             ("whole", self.whole),
             ("incomplete", self.incomplete()),
+            ("misaligned", self.misaligned),
             ("fragments", self.fragments),
             ("payload_bytes", self.payload_bytes),
             ("absent", self.absent),
@@ -119,6 +123,7 @@ impl Counts {
                 self.complete.saturating_sub(self.whole),
                 "complete events are without an excluded or expendable source",
             ),
+            (self.misaligned, "events have a fragment that disagrees; the output names it"),
             (self.other_epochs, "records of other epochs left out"),
             (self.superseded, "copies left out: a later epoch built the event again"),
             (self.duplicates, "duplicates left out"),

@@ -17,9 +17,10 @@ use super::{
 /// The size beyond which offsets of 32 bits do not reach, in bytes.
 const BEYOND: u64 = 1 << 32;
 /// The datasets of an HDF5 export, with the types that h5dump prints.
-const DATASETS: [(&str, &str); 19] = [
+const DATASETS: [(&str, &str); 20] = [
     ("absent", "H5T_STD_U16LE"),
     ("absent_cause", "H5T_STD_U8LE"),
+    ("alignment", "H5T_STD_U8LE"),
     ("builder", "H5T_STD_U16LE"),
     ("checksum", "H5T_STD_U64LE"),
     ("data", "H5T_STD_U8LE"),

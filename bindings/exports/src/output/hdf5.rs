@@ -50,6 +50,7 @@ struct Fragments {
     offset: Column,
     length: Column,
     checksum: Column,
+    alignment: Column,
 }
 
 impl Hdf5 {
@@ -114,13 +115,14 @@ const EVENTS: [(&str, Number, &str); 8] = [
 ];
 
 /// The columns of fragments, with their units.
-const FRAGMENTS: [(&str, Number, &str); 6] = [
+const FRAGMENTS: [(&str, Number, &str); 7] = [
     ("event_row", Number::U64, "row in /events"),
     ("source", Number::U16, "source id"),
     ("timestamp", Number::U64, "ticks of the detector's clock"),
     ("offset", Number::U64, "byte in /data"),
     ("length", Number::U32, "bytes"),
     ("checksum", Number::U64, "CRC-64/NVME of the payload"),
+    ("alignment", Number::U8, "code of the state of alignment"),
 ];
 
 impl Events {
@@ -159,7 +161,7 @@ impl Sources {
 
 impl Fragments {
     fn open(file: &File) -> Result<Self, OutputError> {
-        let [event_row, source, timestamp, offset, length, checksum] = FRAGMENTS
+        let [event_row, source, timestamp, offset, length, checksum, alignment] = FRAGMENTS
             .map(|(name, number, _)| Column::open(file, &format!("fragments/{name}"), number, CHUNK));
         Ok(Self {
             event_row: event_row?,
@@ -168,6 +170,7 @@ impl Fragments {
             offset: offset?,
             length: length?,
             checksum: checksum?,
+            alignment: alignment?,
         })
     }
 }
@@ -190,6 +193,7 @@ impl Output for Hdf5 {
                 fragments.offset.push(offset)?;
                 fragments.length.push(fragment.length.into())?;
                 fragments.checksum.push(fragment.checksum.number())?;
+                fragments.alignment.push(fragment.alignment.code().into())?;
                 offset += u64::from(fragment.length);
             }
             self.missing.push(&record.missing)?;
@@ -213,11 +217,11 @@ impl Output for Hdf5 {
             first_missing,
             first_absent,
         } = events;
-        let Fragments { event_row, source, timestamp, offset, length, checksum } = fragments;
+        let Fragments { event_row, source, timestamp, offset, length, checksum, alignment } = fragments;
         let columns =
             [event, builder, epoch, triggered_ns, utc_ns, first_fragment, first_missing, first_absent];
         let lists = [missing.source, missing.cause, absent.source, absent.cause];
-        let more = [event_row, source, timestamp, offset, length, checksum, data];
+        let more = [event_row, source, timestamp, offset, length, checksum, alignment, data];
         for column in columns.into_iter().chain(lists).chain(more) {
             column.finish()?;
         }

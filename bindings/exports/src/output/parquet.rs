@@ -21,8 +21,8 @@ use super::{About, CREATOR, LAYOUT, Output, OutputError};
 use crate::{block::Block, counts::Counts, staged::Staged};
 
 /// The columns. Those from `timestamp` to `payload` are null for a missing or absent source, and
-/// `source` too if the event has neither a fragment nor such a source. The last two are null for a
-/// fragment.
+/// `source` too if the event has neither a fragment nor such a source, and so is `alignment`. Cause
+/// and `absent` are null for a fragment.
 const SCHEMA: &str = "message fragments {
     required int64 event (INTEGER(64, false));
     required int32 builder (INTEGER(16, false));
@@ -36,6 +36,7 @@ const SCHEMA: &str = "message fragments {
     required int64 utc_ns (INTEGER(64, false));
     optional int32 cause (INTEGER(8, false));
     optional boolean absent;
+    optional int32 alignment (INTEGER(8, false));
 }";
 
 /// Size of a page with payloads, in bytes, at which the next one begins.
@@ -62,6 +63,7 @@ struct Rows {
     utc_ns: Vec<i64>,
     cause: Vec<i32>,
     absent: Vec<bool>,
+    alignment: Vec<i32>,
     has_source: Vec<i16>,
     has_payload: Vec<i16>,
     has_cause: Vec<i16>,
@@ -103,6 +105,7 @@ impl Rows {
                 self.timestamp.push(fragment.timestamp.ticks().cast_signed());
                 self.length.push(fragment.length.cast_signed());
                 self.checksum.push(fragment.checksum.number().cast_signed());
+                self.alignment.push(fragment.alignment.code().into());
                 self.levels(1, 1, 0);
             }
             for (list, is_absent) in [(&record.missing, false), (&record.absent, true)] {
@@ -144,7 +147,9 @@ impl Rows {
         ] {
             column.clear();
         }
-        for column in [&mut self.builder, &mut self.source, &mut self.length, &mut self.cause] {
+        for column in
+            [&mut self.builder, &mut self.source, &mut self.length, &mut self.cause, &mut self.alignment]
+        {
             column.clear();
         }
         self.absent.clear();
@@ -175,6 +180,7 @@ impl Output for Parquet {
         column::<Int64Type>(&mut group, &rows.utc_ns, None)?;
         column::<Int32Type>(&mut group, &rows.cause, Some(&rows.has_cause))?;
         column::<BoolType>(&mut group, &rows.absent, Some(&rows.has_cause))?;
+        column::<Int32Type>(&mut group, &rows.alignment, Some(&rows.has_payload))?;
         group.close()?;
         // No slice of the memory is left, so this takes the memory back without a copy.
         block.memory = Vec::from(memory);
