@@ -74,6 +74,7 @@ CAUSES = {
     16: "excluded",
     17: "expendable",
 }
+ALIGNMENTS = ("not checked", "agrees", "disagrees", "not known")
 CLOCKS = {0: "unknown", 1: "synchronised", 2: "not synchronised"}
 
 Header = namedtuple(
@@ -87,8 +88,23 @@ builder is None in a merged file. run_id has 32 hexadecimal digits, 8 if only th
 begun_unix_ns is the begin of the run on the supervisor's clock, 0 if unknown; clock is what the supervisor's kernel
 said of this clock. Format 1 has nothing after creator.
 """
-Fragment = namedtuple("Fragment", "source timestamp length crc payload alignment lost_packets")
-Fragment.__doc__ = "One source's data; payload is None if only the head was read."
+
+
+class Fragment(namedtuple("Fragment", "source timestamp length crc payload alignment lost_packets")):
+    """One source's data; payload is None if only the head was read.
+
+    alignment says whether the fragment belongs to the event, by its time: "not checked", "agrees", "disagrees" or
+    "not known".
+    """
+
+    __slots__ = ()
+
+    @property
+    def aligned(self):
+        """True if the fragment agrees, False if it disagrees, None if it was not checked or nothing is known."""
+        return {"agrees": True, "disagrees": False}.get(self.alignment)
+
+
 IndexEntry = namedtuple("IndexEntry", "event epoch offset")
 
 
@@ -118,6 +134,11 @@ class Event(
     def whole(self):
         """Whether every source of the run contributed."""
         return not self.missing and not self.absent
+
+    @property
+    def aligned(self):
+        """Whether no fragment is known to belong to another event."""
+        return all(part.aligned is not False for part in self.fragments)
 
 
 class NotAnEventFile(Exception):
@@ -287,7 +308,7 @@ class _Layout1:
         (_, _, _, event, epoch, triggered, run, builder, flags, fragments, missing) = _RECORD_1.unpack_from(data)
         tables = _RECORD_1.size + _FRAGMENT.size * fragments
         parts = tuple(
-            Fragment(source, timestamp, size, crc, None, 0, 0)
+            Fragment(source, timestamp, size, crc, None, ALIGNMENTS[0], 0)
             for source, _, _, size, timestamp, crc in _FRAGMENT.iter_unpack(data[_RECORD_1.size : tables])
         )
         ids = struct.unpack_from("<%dH" % missing, data, tables)
@@ -340,8 +361,8 @@ class _Layout2:
             return _RESERVED
         table = _FRAGMENT.iter_unpack(data[_RECORD_2.size : tables])
         parts = tuple(
-            Fragment(source, timestamp, size, crc, None, alignment, packets)
-            for (source, alignment, _, size, timestamp, crc), packets in zip(table, lost)
+            Fragment(source, timestamp, size, crc, None, ALIGNMENTS[min(state, 3)], packets)
+            for (source, state, _, size, timestamp, crc), packets in zip(table, lost)
         )
         run_id = short.hex() if any(short) else ""
         return Event(
@@ -900,7 +921,8 @@ def _print_event(event, with_bytes):
         event.id, event.run, " (%s)" % event.run_id if event.run_id else "", event.epoch, event.builder,
         event.triggered_ns, utc_text(event.utc_ns), _state(event)))
     for part in event.fragments:
-        _say("source %d, %d B, timestamp %d, crc %016x" % (part.source, part.length, part.timestamp, part.crc))
+        state = "" if part.alignment == ALIGNMENTS[0] else ", alignment: " + part.alignment
+        _say("source %d, %d B, timestamp %d, crc %016x%s" % (part.source, part.length, part.timestamp, part.crc, state))
         for at in range(0, part.length if with_bytes else 0, 16):
             row = part.payload[at : at + 16]
             text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
@@ -914,7 +936,8 @@ class _Tally:
         self.epochs = epochs
         self.clean, self.payload, self.superseded, self.records = True, 0, 0, set()
         self.counted = {}
-        """For each event the epoch of its copy that counts, and what it lacks: None for a whole event."""
+        """For each event the epoch of its copy that counts, what it lacks (None for a whole event), and whether it is
+        aligned."""
 
     def add(self, file):
         """Reads a file to its end, and prints what is wrong with it."""
@@ -945,12 +968,12 @@ class _Tally:
         before = self.counted.get(event.id)
         self.superseded += before is not None
         if before is None or event.epoch > before[0]:
-            self.counted[event.id] = (event.epoch, lacks)
+            self.counted[event.id] = (event.epoch, lacks, event.aligned)
 
     def finish(self):
         """Prints the totals, and returns whether all is clean."""
         absent, incomplete = Counter(), 0
-        for number, (_, lacks) in sorted(self.counted.items()):
+        for number, (_, lacks, _) in sorted(self.counted.items()):
             if lacks is not None and lacks[0]:
                 incomplete += 1
                 _say("! event %d: %s" % (number, lacks[2]))
@@ -958,10 +981,10 @@ class _Tally:
                 absent.update(lacks[1].items())
         without = ["%d without source %d (%s)" % (count, *one) for one, count in sorted(absent.items())]
         clean = self.clean and not incomplete
-        events = len(self.counted)
-        _say("%d events, %d complete%s, %d incomplete, %d superseded copies, %d B of payload: %s" % (
+        events, misaligned = len(self.counted), sum(not aligned for _, _, aligned in self.counted.values())
+        _say("%d events, %d complete%s, %d incomplete, %s%d superseded copies, %d B of payload: %s" % (
             events, events - incomplete, " (of these, %s)" % ", ".join(without) if without else "", incomplete,
-            self.superseded, self.payload, "clean" if clean else "NOT CLEAN"))
+            "%d misaligned, " % misaligned if misaligned else "", self.superseded, self.payload, "clean" if clean else "NOT CLEAN"))
         return clean
 
 

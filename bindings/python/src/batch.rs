@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use evb::{file::EpochRange, id::Epoch};
+use evb::{event::Alignment, file::EpochRange, id::Epoch};
 use pyo3::{exceptions::PyKeyError, prelude::*};
 
 use crate::{
@@ -32,9 +32,31 @@ impl Batch {
     }
 }
 
-/// Returns the batch with those of its events whose epochs lie in the range.
-pub(crate) fn of_epochs(batch: evb::file::Batch, range: EpochRange) -> evb::file::Batch {
-    if batch.epochs.iter().all(|epoch| range.contains(Epoch::new(*epoch))) {
+/// The events that a program wants of the files that it opens.
+#[derive(Clone, Copy)]
+pub(crate) struct Wanted {
+    /// The epochs of their records; `None` for all.
+    pub(crate) epochs: Option<EpochRange>,
+    /// True if none of their fragments may disagree.
+    pub(crate) aligned: bool,
+}
+
+impl Wanted {
+    pub(crate) fn has_epoch(self, epoch: Epoch) -> bool {
+        self.epochs.is_none_or(|range| range.contains(epoch))
+    }
+
+    fn has_row(self, batch: &evb::file::Batch, row: usize) -> bool {
+        let disagrees = |code: &u8| *code == Alignment::Disagrees.code();
+        let fragments = batch.first_fragments[row] as usize..batch.first_fragments[row + 1] as usize;
+        self.has_epoch(Epoch::new(batch.epochs[row]))
+            && !(self.aligned && batch.alignments[fragments].iter().any(disagrees))
+    }
+}
+
+/// Returns the batch with those of its events that are wanted.
+pub(crate) fn only(batch: evb::file::Batch, wanted: Wanted) -> evb::file::Batch {
+    if (0..batch.len()).all(|row| wanted.has_row(&batch, row)) {
         return batch;
     }
     let mut kept = evb::file::Batch {
@@ -46,7 +68,7 @@ pub(crate) fn of_epochs(batch: evb::file::Batch, range: EpochRange) -> evb::file
         ..evb::file::Batch::default()
     };
     for row in 0..batch.len() {
-        if !range.contains(Epoch::new(batch.epochs[row])) {
+        if !wanted.has_row(&batch, row) {
             continue;
         }
         kept.events.push(batch.events[row]);
@@ -70,6 +92,7 @@ pub(crate) fn of_epochs(batch: evb::file::Batch, range: EpochRange) -> evb::file
         kept.sources.extend_from_slice(&batch.sources[fragments.clone()]);
         kept.timestamps.extend_from_slice(&batch.timestamps[fragments.clone()]);
         kept.checksums.extend_from_slice(&batch.checksums[fragments.clone()]);
+        kept.alignments.extend_from_slice(&batch.alignments[fragments.clone()]);
         kept.offsets.extend_from_slice(&batch.offsets[fragments.clone()]);
         kept.lengths.extend_from_slice(&batch.lengths[fragments]);
         kept.first_fragments.push(kept.sources.len() as u64);
@@ -136,6 +159,7 @@ impl Batch {
             "sources" => Memory::column(&batch.sources, owner),
             "timestamps" => Memory::column(&batch.timestamps, owner),
             "checksums" => Memory::column(&batch.checksums, owner),
+            "alignments" => Memory::column(&batch.alignments, owner),
             "offsets" => Memory::column(&batch.offsets, owner),
             "lengths" => Memory::column(&batch.lengths, owner),
             _ => return Err(PyKeyError::new_err(name.to_owned())),

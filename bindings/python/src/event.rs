@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use evb::{
-    event::{self, Cause, MissingSource},
+    event::{self, Alignment, Cause, MissingSource},
     file::{ReadError, Recovery},
     id::RunId,
 };
@@ -15,8 +15,8 @@ use crate::memory::Memory;
 #[pyclass(frozen, module = "evb._evb")]
 pub(crate) struct Event(Arc<event::Event>);
 
-/// Source, timestamp, checksum and payload of a fragment.
-type Fragment = (u16, u64, u64, Memory);
+/// Source, timestamp, checksum, code of the state of alignment, and payload of a fragment.
+type Fragment = (u16, u64, u64, u8, Memory);
 
 /// Id, run, epoch, builder, times of the trigger in ns (builder's clock and UTC), and run id of an
 /// event.
@@ -51,7 +51,8 @@ impl Event {
     fn fragments(&self) -> Vec<Fragment> {
         let fragment = |part: event::FragmentView<'_>| {
             let payload = Memory::of(part.payload, Arc::clone(&self.0) as _);
-            (part.source.number(), part.timestamp.ticks(), part.checksum.number(), payload)
+            let (checksum, state) = (part.checksum.number(), part.alignment.code());
+            (part.source.number(), part.timestamp.ticks(), checksum, state, payload)
         };
         self.0.fragments().map(fragment).collect()
     }
@@ -70,6 +71,12 @@ pub(crate) fn digits(id: RunId) -> String {
 #[pyfunction]
 pub(crate) fn cause_text(code: u8) -> String {
     Cause::from_code(code).to_string()
+}
+
+/// The state of alignment with this code in words.
+#[pyfunction]
+pub(crate) fn alignment_text(code: u8) -> String {
+    Alignment::from_code(code).to_string()
 }
 
 /// One place of damage in a file.

@@ -1,7 +1,7 @@
 //! [`EventFile`] and [`Batches`]: one event file, and its events in batches.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     num::NonZeroUsize,
     path::PathBuf,
     sync::{Arc, Mutex, OnceLock, PoisonError},
@@ -15,7 +15,7 @@ use evb::{
 use pyo3::{exceptions::PyIndexError, prelude::*};
 
 use crate::{
-    batch::{Batch, Data, of_epochs},
+    batch::{Batch, Data, Wanted, only},
     errors::unreadable,
     event::{Event, Finding, digits},
     sys_map::FileMap,
@@ -27,17 +27,18 @@ pub(crate) struct EventFile {
     file: Arc<file::EventFile>,
     /// The file in memory, if it was closed by its writer and can be mapped.
     map: Option<Arc<FileMap>>,
-    /// The epochs of the records that are read; `None` for all.
-    epochs: Option<EpochRange>,
-    /// The entries of all records in the order of the file, once they are needed.
+    wanted: Wanted,
+    /// The entries of all records of the epochs in the order of the file, once they are needed.
     entries: OnceLock<Vec<IndexEntry>>,
+    /// Those of them whose events are wanted, if these are fewer.
+    wanted_entries: OnceLock<Vec<IndexEntry>>,
 }
 
 #[pymethods]
 impl EventFile {
     #[new]
-    #[pyo3(signature = (path, epochs=None))]
-    fn open(py: Python<'_>, path: PathBuf, epochs: Option<(u64, u64)>) -> PyResult<Self> {
+    #[pyo3(signature = (path, epochs=None, aligned=false))]
+    fn open(py: Python<'_>, path: PathBuf, epochs: Option<(u64, u64)>, aligned: bool) -> PyResult<Self> {
         let file = py.detach(|| file::EventFile::open(path)).map_err(|error| unreadable(&error))?;
         // A file without an index may still be written, and even be truncated by its writer. It is
         // read, because reading a mapped page that no longer exists would kill the process.
@@ -47,7 +48,13 @@ impl EventFile {
         let map = map.filter(|map| map.bytes().len() as u64 == file.size().count()).map(Arc::new);
         let epochs =
             epochs.map(|(first, last)| EpochRange { first: Epoch::new(first), last: Epoch::new(last) });
-        Ok(Self { file: Arc::new(file), map, epochs, entries: OnceLock::new() })
+        Ok(Self {
+            file: Arc::new(file),
+            map,
+            wanted: Wanted { epochs, aligned },
+            entries: OnceLock::new(),
+            wanted_entries: OnceLock::new(),
+        })
     }
 
     /// The version of the file's format.
@@ -159,9 +166,9 @@ impl EventFile {
 
     /// The number of records.
     fn records(&self, py: Python<'_>) -> PyResult<usize> {
-        py.detach(|| match self.epochs {
-            None => self.file.index_len(),
-            Some(_) => self.entries().map(<[IndexEntry]>::len),
+        py.detach(|| match self.wanted {
+            Wanted { epochs: None, aligned: false } => self.file.index_len(),
+            _ => self.wanted_entries().map(<[IndexEntry]>::len),
         })
         .map_err(|error| unreadable(&error))
     }
@@ -169,18 +176,18 @@ impl EventFile {
     /// The event at a position in the order of the file.
     fn event_at(&self, py: Python<'_>, position: usize) -> PyResult<Event> {
         let event = py.detach(|| {
-            let entry = self.entries()?.get(position).copied();
+            let entry = self.wanted_entries()?.get(position).copied();
             entry.map(|entry| self.file.event_at(entry)).transpose()
         });
         let found = event.map_err(|error| unreadable(&error))?;
         found.map(Event::new).ok_or_else(|| PyIndexError::new_err(position))
     }
 
-    /// The event of an id, of the highest epoch if none is given.
+    /// The event of an id, of the highest epoch if none is given, aligned or not.
     #[pyo3(signature = (id, epoch=None))]
     fn event(&self, py: Python<'_>, id: u64, epoch: Option<u64>) -> PyResult<Option<Event>> {
         let id = EventId::new(id);
-        let event = py.detach(|| match (epoch.map(Epoch::new), self.epochs) {
+        let event = py.detach(|| match (epoch.map(Epoch::new), self.wanted.epochs) {
             (None, None) => self.file.event(id),
             (None, Some(_)) => {
                 let copies = self.entries()?.iter().filter(|entry| entry.event == id);
@@ -205,7 +212,7 @@ impl EventFile {
                 Reader::Mapped { batches, map: Arc::clone(map), before: (0, 0) }
             }
         };
-        Batches { reader: Mutex::new(reader), epochs: self.epochs }
+        Batches { reader: Mutex::new(reader), wanted: self.wanted }
     }
 
     /// Reads the whole file, and returns all damage.
@@ -228,9 +235,31 @@ impl EventFile {
             return Ok(entries);
         }
         let mut entries = self.file.index_entries(0, self.file.index_len()?)?;
-        entries.retain(|entry| self.epochs.is_none_or(|range| range.contains(entry.epoch)));
+        entries.retain(|entry| self.wanted.has_epoch(entry.epoch));
         entries.sort_by_key(|entry| entry.offset);
         Ok(self.entries.get_or_init(|| entries))
+    }
+
+    /// Returns the entries of the events that are wanted. A record whose head is damaged counts: it
+    /// may be such an event.
+    fn wanted_entries(&self) -> Result<&[IndexEntry], file::ReadError> {
+        let all = self.entries()?;
+        if !self.wanted.aligned {
+            return Ok(all);
+        }
+        if let Some(entries) = self.wanted_entries.get() {
+            return Ok(entries);
+        }
+        let mut misaligned = HashSet::new();
+        for record in self.file.records() {
+            match record {
+                Ok(record) if !record.is_aligned() => drop(misaligned.insert(record.offset)),
+                Err(error @ file::ReadError::File(_)) => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        let entries = all.iter().filter(|entry| !misaligned.contains(&entry.offset)).copied().collect();
+        Ok(self.wanted_entries.get_or_init(|| entries))
     }
 }
 
@@ -245,7 +274,7 @@ fn threads() -> NonZeroUsize {
 #[pyclass(frozen, module = "evb._evb")]
 pub(crate) struct Batches {
     reader: Mutex<Reader>,
-    epochs: Option<EpochRange>,
+    wanted: Wanted,
 }
 
 enum Reader {
@@ -263,15 +292,15 @@ enum Reader {
 impl Batches {
     /// The next events; `None` after the last event.
     fn next(&self, py: Python<'_>) -> Option<Batch> {
-        py.detach(|| self.reader.lock().unwrap_or_else(PoisonError::into_inner).next(self.epochs))
+        py.detach(|| self.reader.lock().unwrap_or_else(PoisonError::into_inner).next(self.wanted))
     }
 }
 
 impl Reader {
-    fn next(&mut self, epochs: Option<EpochRange>) -> Option<Batch> {
-        let chosen = |batch| match epochs {
-            None => batch,
-            Some(range) => of_epochs(batch, range),
+    fn next(&mut self, wanted: Wanted) -> Option<Batch> {
+        let chosen = |batch| match wanted {
+            Wanted { epochs: None, aligned: false } => batch,
+            _ => only(batch, wanted),
         };
         match self {
             Self::Read(batches, most) => {

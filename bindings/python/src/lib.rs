@@ -27,6 +27,7 @@ fn _evb(module: &Bound<'_, PyModule>) -> PyResult<()> {
     errors::add(module)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_function(wrap_pyfunction!(event::cause_text, module)?)?;
+    module.add_function(wrap_pyfunction!(event::alignment_text, module)?)?;
     module.add_function(wrap_pyfunction!(runs::find_runs, module)?)?;
     module.add_class::<memory::Memory>()?;
     module.add_class::<event::Event>()?;

@@ -22,6 +22,9 @@ def fnv_1a(data):
     return value
 
 
+STATES = [evb.alignment_text(code) for code in range(4)]
+
+
 def ids(sources):
     return ",".join(map(str, sources)) or "-"
 
@@ -62,6 +65,7 @@ def event_lines(event):
         yield (
             f"fragment source={part.source} timestamp={part.timestamp} size={len(part.payload)}"
             f" crc={part.checksum:016x} hash={fnv_1a(part.payload):016x}"
+            + ("" if part.alignment == "not checked" else f" alignment={STATES.index(part.alignment)}")
         )
 
 

@@ -1,5 +1,6 @@
 """Files of format 2, and of several runs: identity, causes, UTC, recovery, choice of a run."""
 
+import subprocess
 import sys
 import warnings
 from datetime import datetime, timezone
@@ -66,6 +67,77 @@ def test_events_say_what_they_lack_and_why(sample):
         assert "missing 1 (no readout), absent 2 (expendable)" in repr(three)
 
 
+GOLDEN = Path(__file__).parents[2] / "c/tests/file/golden-2/alignment"
+
+
+def test_fragments_say_whether_they_belong_to_their_event(sample):
+    file = evb.open(sample)
+    for events in [list(file), file[:], [file.event(id) for id in range(1, 7)]]:
+        assert [event.id for event in events if not event.aligned] == [4]
+        assert [part.alignment for part in events[3].fragments] == ["agrees", "disagrees", "not known"]
+        assert [part.aligned for part in events[3].fragments] == [True, False, None]
+        assert [(part.alignment, part.aligned) for part in events[5].fragments] == [("not checked", None)] * 3
+        assert events[3].fragment(2).aligned is False
+    states = [evb.alignment_text(code) for code in (0, 1, 2, 3, 99)]
+    assert states == ["not checked", "agrees", "disagrees", "not known", "not known"]
+
+
+def test_golden_files_have_all_states():
+    found = {(event.id, event.epoch): [part.alignment for part in event.fragments] for event in evb.open(GOLDEN)}
+    assert found == {
+        (1, 1): ["not checked"] * 3,
+        (2, 1): ["agrees", "disagrees", "not known"],
+        (3, 1): ["disagrees", "disagrees", "not checked"],
+        (4, 1): ["agrees", "agrees", "disagrees"],
+        (4, 2): ["agrees"] * 3,
+        (5, 1): ["not known", "disagrees", "agrees"],
+    }
+
+
+def test_only_aligned_events(sample):
+    kept = [1, 2, 3, 5, 6]
+    for file in [evb.open(sample, aligned=True), evb.open(sample.parent, aligned=True)]:
+        assert [event.id for event in file] == [event.id for event in file[:]] == kept
+        assert len(file) == 5 and file[3].id == 5 and file.event(5).id == 5
+        assert sum(map(len, file.batches(2))) == 5
+        with pytest.raises(evb.NotFoundError, match="event 4 .* not aligned .source 2 disagrees"):
+            file.event(4)
+        with pytest.raises(evb.NotFoundError, match="no event 7"):
+            file.event(7)
+    assert [event.id for event in evb.open(sample, aligned=False)] == [1, 2, 3, 4, 5, 6]
+    assert [event.id for event in evb.open(sample, aligned=True, epoch=(6, 9))] == []
+    # Event 4 was built again, and is aligned; its first copy is left out.
+    golden = evb.open(GOLDEN, aligned=True)
+    assert sorted((event.id, event.epoch) for event in golden) == [(1, 1), (4, 2)]
+    assert golden.event(4).epoch == 2
+
+
+def test_the_copy_that_counts_decides_whether_an_event_is_aligned(tmp_path):
+    for builder, epoch, state in [(1, 5, 1), (2, 6, 2)]:
+        head = format2.header(builder=builder)
+        record = format2.record(head, 1, {1: b"data"}, epoch=epoch, alignment=state)
+        (tmp_path / f"run000007_b{builder:02}_0000.evb").write_bytes(format2.file(head, [record]))
+    assert evb.open(tmp_path).event(1).epoch == 6
+    with pytest.raises(evb.NotFoundError, match="event 1 .* not aligned"):
+        evb.open(tmp_path, aligned=True).event(1)
+
+
+def test_standard_input_is_filtered(sample):
+    script = "import evb; print([event.id for event in evb.open('-', aligned=True)])"
+    output = subprocess.run([sys.executable, "-c", script], input=sample.read_bytes(), capture_output=True, check=True)
+    assert output.stdout == b"[1, 2, 3, 5, 6]\n"
+
+
+def test_columns_have_states_of_alignment(sample):
+    pytest.importorskip("numpy")
+    columns = next(evb.open(sample).batches()).columns()
+    first = columns.first_fragment.tolist()
+    assert columns.alignment[first[3] : first[4]].tolist() == [1, 2, 3]
+    assert columns.alignment.sum() == 6 and len(columns.alignment) == len(columns.source)
+    aligned = next(evb.open(sample, aligned=True).batches()).columns()
+    assert aligned.event.tolist() == [1, 2, 3, 5, 6] and not aligned.alignment.any()
+
+
 def test_utc_is_a_numpy_time(sample):
     np = pytest.importorskip("numpy")
     file = evb.open(sample)
@@ -93,6 +165,7 @@ def test_arrow_has_causes(sample):
     rows = next(evb.open(sample).batches()).to_arrow().to_pylist()
     assert rows[0]["missing"] == [{"source": 2, "cause": 1}, {"source": 3, "cause": 99}]
     assert rows[1]["absent"] == [{"source": 3, "cause": 16}] and rows[1]["missing"] == []
+    assert [part["alignment"] for part in rows[3]["fragments"]] == [1, 2, 3]
     assert rows[0]["utc_ns"] == format2.BEGUN + 1_000_003
 
 

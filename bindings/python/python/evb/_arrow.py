@@ -32,8 +32,8 @@ def record_batch(columns: Columns) -> Any:
         numbers(columns.data),
     )
     fragments = pa.StructArray.from_arrays(
-        [numbers(columns.source), numbers(columns.timestamp), payload],
-        names=["source", "timestamp", "payload"],
+        [numbers(columns.source), numbers(columns.timestamp), numbers(columns.alignment), payload],
+        names=["source", "timestamp", "alignment", "payload"],
     )
     def without(first: Any, source: Any, cause: Any) -> Any:
         names = ["source", "cause"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _memory
-from ._events import Event, Fragment
+from ._events import Event, Fragment, alignment_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +51,8 @@ class Columns(NamedTuple):
     """Source ids of the fragments; shape (f,)."""
     timestamp: npt.NDArray[np.uint64]
     """Timestamps of the fragments, in ticks of the detector's clock; shape (f,)."""
+    alignment: npt.NDArray[np.uint8]
+    """Codes of the states of alignment of the fragments; ``evb.alignment_text`` gives the words; shape (f,)."""
     offset: npt.NDArray[np.uint64]
     """Offsets of the payloads in ``data``, in bytes; shape (f,)."""
     length: npt.NDArray[np.uint32]
@@ -108,6 +110,7 @@ class Batch:
                 first_fragment=array("first_fragments", "<u8"),
                 source=array("sources", "<u2"),
                 timestamp=array("timestamps", "<u8"),
+                alignment=array("alignments", "u1"),
                 offset=array("offsets", "<u8"),
                 length=array("lengths", "<u4"),
                 data=_memory.array(self.data, "u1"),
@@ -140,16 +143,16 @@ class Batch:
         data = self.data
         sources, times = self._column("sources").cast("H"), self._column("timestamps").cast("Q")
         offsets, lengths = self._column("offsets").cast("Q"), self._column("lengths").cast("I")
-        checksums = self._column("checksums").cast("Q")
-        for source, time, offset, length, checksum in zip(sources, times, offsets, lengths, checksums):
-            yield Fragment(source, time, data[offset : offset + length], checksum)
+        checksums, states = self._column("checksums").cast("Q"), self._column("alignments")
+        for source, time, offset, length, checksum, state in zip(sources, times, offsets, lengths, checksums, states):
+            yield Fragment(source, time, data[offset : offset + length], checksum, alignment_text(state))
 
     def to_arrow(self) -> Any:
         """Return the batch as a ``pyarrow.RecordBatch`` with one row for each event.
 
         The columns are ``event``, ``builder``, ``epoch``, ``utc_ns``, ``missing`` and ``absent`` (lists
-        of ``source`` and ``cause``) and ``fragments``: list of ``source``, ``timestamp`` and ``payload``. A payload is a list view
-        of bytes, which refers to the memory of the batch. Raises ``ImportError`` without pyarrow.
+        of ``source`` and ``cause``) and ``fragments``: list of ``source``, ``timestamp``, ``alignment``
+        (a code) and ``payload``. A payload is a list view of bytes, which refers to the memory of the batch. Raises ``ImportError`` without pyarrow.
         """
         from ._arrow import record_batch
 

@@ -26,6 +26,13 @@ class Fragment(NamedTuple):
     """The bytes, read-only and not copied. They keep the memory of the event's batch alive."""
     checksum: int
     """CRC-64/NVME of the payload, which evb has verified."""
+    alignment: str = "not checked"
+    """Whether the fragment belongs to the event, by its time: ``not checked``, ``agrees``, ``disagrees`` or ``not known``."""
+
+    @property
+    def aligned(self) -> bool | None:
+        """True if the fragment agrees, False if it disagrees, None if it was not checked or nothing is known."""
+        return _ALIGNED.get(self.alignment)
 
     def view(self, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Return the payload as a read-only NumPy array of that type, without a copy.
@@ -39,6 +46,15 @@ class Fragment(NamedTuple):
     def __repr__(self) -> str:
         size = len(self.payload)
         return f"<Fragment of source {self.source}: {size} bytes, timestamp {self.timestamp}>"
+
+
+_ALIGNED = {"agrees": True, "disagrees": False}
+
+
+@lru_cache(maxsize=256)
+def alignment_text(code: int) -> str:
+    """Return the state of alignment of that code in words."""
+    return _evb.alignment_text(code)
 
 
 @lru_cache(maxsize=256)
@@ -124,6 +140,11 @@ class Event:
         return not self.missing and not self.absent
 
     @property
+    def aligned(self) -> bool:
+        """True if no fragment is known to belong to another event."""
+        return all(fragment.aligned is not False for fragment in self.fragments)
+
+    @property
     def utc(self) -> np.datetime64:
         """``utc_ns`` as ``datetime64[ns]``; ``NaT`` if it is not known. Needs NumPy."""
         return _memory.utc(self.utc_ns)
@@ -153,7 +174,7 @@ def _named(causes: dict[int, str]) -> str:
 def built(event: _evb.Event) -> Event:
     """Return an event whose fragments have memory of their own."""
     fragments = [
-        Fragment(source, timestamp, _memory.view(payload), checksum)
-        for source, timestamp, checksum, payload in event.fragments()
+        Fragment(source, timestamp, _memory.view(payload), checksum, alignment_text(state))
+        for source, timestamp, checksum, state, payload in event.fragments()
     ]
     return Event(event.head(), event.missing(), event.absent(), fragments)

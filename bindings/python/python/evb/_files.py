@@ -106,15 +106,18 @@ class EventFile(_OfRun):
     file at the same time.
     """
 
-    def __init__(self, path: StrPath, epoch: tuple[int, int] | None = None) -> None:
+    def __init__(self, path: StrPath, epoch: tuple[int, int] | None = None, *, aligned: bool = False) -> None:
         """Open a file; with ``epoch``, only its records of the epochs from the first to the last.
+
+        With ``aligned=True``, events with a fragment that disagrees are left out.
 
         A damaged header is recovered from other parts of the file if that is possible, with a
         ``DamageWarning``. Raises ``FileError`` if it is not an event file.
         """
         self.path = os.fsdecode(path)
         """The path of the file."""
-        self._native = _evb.EventFile(self.path, epoch)
+        self._native = _evb.EventFile(self.path, epoch, bool(aligned))
+        self._aligned = bool(aligned)
         self._findings: list[_evb.Finding] | None = None
         if (finding := self._native.header_finding()) is not None:
             warnings.warn(finding.text, DamageWarning, stacklevel=2)
@@ -231,11 +234,12 @@ class EventFile(_OfRun):
         Raises ``NotFoundError`` if the file has no such event, and ``FileError`` if the event is
         damaged.
         """
+        return _the_event(self._event(id, epoch), id, epoch, self._aligned, self.path)
+
+    def _event(self, id: int, epoch: int | None) -> Event | None:
+        """Return the event of an id, aligned or not; None if the file has none."""
         found = self._native.event(id, epoch) if 0 <= id < 1 << 64 else None
-        if found is None:
-            of_epoch = "" if epoch is None else f" of epoch {epoch}"
-            raise NotFoundError(f"there is no event {id}{of_epoch} in {self.path}")
-        return built(found)
+        return None if found is None else built(found)
 
     def __repr__(self) -> str:
         return f"<EventFile {self.path!r}: run {self.run}, {len(self)} records>"
@@ -302,19 +306,28 @@ class EventFiles(_OfRun):
         """
         found = None
         for file in self.files:
-            try:
-                event = file.event(id, epoch)
-            except NotFoundError:
-                continue
-            if found is None or event.epoch > found.epoch:
+            # The copy that counts may be the one that is left out.
+            event = file._event(id, epoch)
+            if event is not None and (found is None or event.epoch > found.epoch):
                 found = event
-        if found is None:
-            of_epoch = "" if epoch is None else f" of epoch {epoch}"
-            raise NotFoundError(f"there is no event {id}{of_epoch} in {self.path}")
-        return found
+        aligned = any(file._aligned for file in self.files)
+        return _the_event(found, id, epoch, aligned, self.path)
 
     def __repr__(self) -> str:
         return f"<EventFiles {self.path!r}: {len(self.files)} files, {len(self)} records>"
+
+
+def _the_event(found: Event | None, id: int, epoch: int | None, aligned: bool, path: str) -> Event:
+    """Return the event that was looked for, or raise ``NotFoundError`` with the reason."""
+    of_epoch = "" if epoch is None else f" of epoch {epoch}"
+    if found is None:
+        raise NotFoundError(f"there is no event {id}{of_epoch} in {path}")
+    if aligned and not found.aligned:
+        sources = ", ".join(str(fragment.source) for fragment in found.fragments if fragment.aligned is False)
+        raise NotFoundError(
+            f"event {id}{of_epoch} in {path} is not aligned (source {sources} disagrees): open without aligned=True to read it"
+        )
+    return found
 
 
 def open(
@@ -323,6 +336,7 @@ def open(
     *,
     same_run: bool = False,
     epoch: tuple[int, int] | None = None,
+    aligned: bool = False,
 ) -> EventFile | EventFiles:
     """Open the event files of one run.
 
@@ -336,6 +350,9 @@ def open(
     with one run number and without a run id for one run, and so does ``epoch=(a, b)``, which reads
     only the records of the epochs from ``a`` to ``b``.
 
+    ``aligned=True`` leaves out events with a fragment that disagrees: its time is not that of the
+    event. Events whose fragments were not checked stay.
+
     Raises ``FileNotFoundError`` if there is nothing at a path or there are no event files,
     ``FileError`` if no file is an event file, and ``RunsError`` if the files are of several runs. A
     file of several that cannot be read costs only itself: a ``DamageWarning`` names it, and so does
@@ -344,12 +361,12 @@ def open(
     if isinstance(path, (str, bytes, os.PathLike)):
         name = os.fsdecode(path)
         if name == "-":
-            return _standard_input()
+            return _standard_input(epoch, aligned)
         if not os.path.isdir(name):
             os.stat(name)
             if run is not None:
                 _chosen([name], run, same_run)
-            return EventFile(name, epoch)
+            return EventFile(name, epoch, aligned=aligned)
         names = [name]
     else:
         names = [os.fsdecode(one) for one in path]
@@ -373,7 +390,8 @@ def open(
     for reason in unreadable:
         warnings.warn(reason, DamageWarning, stacklevel=2)
     _permit_open_files(len(chosen))
-    return EventFiles(", ".join(names), [EventFile(file, epoch) for file in chosen], unreadable)
+    opened = [EventFile(file, epoch, aligned=aligned) for file in chosen]
+    return EventFiles(", ".join(names), opened, unreadable)
 
 
 def _permit_open_files(count: int) -> None:
@@ -423,10 +441,10 @@ def _chosen(files: list[str], run: int | str | None, same_run: bool) -> tuple[li
     return [os.fspath(file) for file in chosen[0][3]], unreadable
 
 
-def _standard_input() -> EventFile:
+def _standard_input(epoch: tuple[int, int] | None, aligned: bool) -> EventFile:
     stream = sys.stdin.buffer
     with tempfile.TemporaryFile(suffix=".evb") as spool:
         shutil.copyfileobj(stream, spool, 1 << 20)
         spool.flush()
         # The native part opens the file once more, before its name and this descriptor vanish.
-        return EventFile(f"/proc/self/fd/{spool.fileno()}")
+        return EventFile(f"/proc/self/fd/{spool.fileno()}", epoch, aligned=aligned)

@@ -81,11 +81,12 @@ def record(
     run_id=None,
     more=b"",
 ):
-    """The record of an event; payloads is {source: bytes}."""
+    """The record of an event; payloads is {source: bytes}, alignment a state, or one for each fragment."""
+    states = alignment if isinstance(alignment, tuple) else (alignment,) * len(payloads)
     run, own = struct.unpack_from("<IH", head, 16)
     table = b"".join(
-        struct.pack("<HBBIQQ", source, alignment, 0, len(payload), event << 8 | source, crc64(payload))
-        for source, payload in payloads.items()
+        struct.pack("<HBBIQQ", source, state, 0, len(payload), event << 8 | source, crc64(payload))
+        for (source, payload), state in zip(payloads.items(), states)
     )
     sections = section(1, without(missing), True) if missing else b""
     sections += section(2, without(absent), True) if absent else b""
@@ -131,7 +132,7 @@ def sample(events=6, close=True, **header_fields):
             {"missing": {2: 1, 3: 99}},
             {"absent": {3: 16}},
             {"missing": {1: 3}, "absent": {2: 17}},
-            {"tag": 0xABCDEF, "lost": (0, 7, 1), "alignment": 2},
+            {"tag": 0xABCDEF, "lost": (0, 7, 1), "alignment": (1, 2, 99)},
             {"more": section(900, b"of a later version")},
         ]
         fields = kinds[event % len(kinds)]

@@ -64,13 +64,40 @@ class Contents(Case):
             self.assertFalse(by_id[3].complete)
             self.assertEqual(by_id[3].absent_causes, {2: "expendable"})
             self.assertEqual((by_id[4].tag, by_id[4].whole), (0xABCDEF, True))
-            lost = [(part.lost_packets, part.alignment) for part in by_id[4].fragments]
-            self.assertEqual(lost, [(0, 2), (7, 2), (1, 2)])
+            self.assertEqual([part.lost_packets for part in by_id[4].fragments], [0, 7, 1])
+            states = [(part.alignment, part.aligned) for part in by_id[4].fragments]
+            self.assertEqual(states, [("agrees", True), ("disagrees", False), ("not known", None)])
+            states = [(part.alignment, part.aligned) for part in by_id[6].fragments]
+            self.assertEqual(states, [("not checked", None)] * 3)
+            self.assertEqual([event.id for event in events if not event.aligned], [4])
             self.assertEqual(by_id[6].utc_ns, format2.BEGUN + 6 * 1_000_003)
             self.assertEqual({event.run_id for event in events}, {format2.RUN_ID[:8]})
             for event in events:
                 for part in event.fragments:
                     self.assertEqual(part.payload, format2.payloads(event.id)[part.source])
+
+    def test_golden_files_have_all_states_of_alignment(self):
+        golden = "../../../../bindings/c/tests/file/golden-2/alignment"
+        folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), golden)
+        found = {}
+        for path in evb_read.files_at([folder]):
+            with EventFile(path) as file:
+                found.update({(event.id, event.epoch): [part.alignment for part in event.fragments] for event in file})
+        expected = {
+            (1, 1): ["not checked"] * 3,
+            (2, 1): ["agrees", "disagrees", "not known"],
+            (3, 1): ["disagrees", "disagrees", "not checked"],
+            (4, 1): ["agrees", "agrees", "disagrees"],
+            (4, 2): ["agrees"] * 3,
+            (5, 1): ["not known", "disagrees", "agrees"],
+        }
+        self.assertEqual(found, expected)
+        code, text = run(folder)
+        self.assertEqual(code, 0, text)
+        self.assertIn("5 events, 5 complete, 0 incomplete, 3 misaligned, 1 superseded copies", text)
+        code, text = run(folder, "--event", "2")
+        self.assertEqual((code, text.count("alignment: agrees"), text.count("alignment: disagrees")), (0, 1, 1))
+        self.assertNotIn("alignment:", run(folder, "--event", "1")[1])
 
     def test_a_merged_file_of_an_unknown_run(self):
         file, events = self.items(format2.sample(flags=1, builder=0, run_id="0" * 32, clock=0))
