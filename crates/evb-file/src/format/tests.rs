@@ -207,7 +207,11 @@ fn flags_that_contradict_or_have_no_meaning_are_refused() {
     let (mut head, size) = head_of(&event(1, 10), first);
     for flags in [1, 2, 0x80] {
         head[46] = flags;
-        assert_eq!(decoded(&sealed(head.clone(), first), size, first), Err(Flaw::Reserved));
+        for owner in [None, Some((RunNumber::new(77), None))] {
+            let first = FileTag { owner, ..first };
+            let found = decoded(&sealed(head.clone(), first), size, first);
+            assert_eq!(found, Err(Flaw::Reserved), "also of another run");
+        }
     }
     let second = tag(b"this", FormatVersion::Two);
     let (mut head, size) = head_of(&event(1, 10), second);

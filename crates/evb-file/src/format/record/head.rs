@@ -108,9 +108,14 @@ impl Prefix {
         }
         .ok_or(Flaw::Lengths)?;
         let head = Head { refusal: head.refusal.or_else(|| head.foreign_in(tag)), ..head };
-        let unknown_in_1 = tag.version == FormatVersion::One && flags & !INCOMPLETE != 0;
         let incomplete = if head.missing.is_empty() { 0 } else { INCOMPLETE };
-        if unknown_in_1 || (head.refusal.is_none() && flags & INCOMPLETE != incomplete) {
+        // Version 1 has no other flags. A record of version 2 that is refused may have flags and
+        // sections whose meaning is not known here.
+        let contradicts = match tag.version {
+            FormatVersion::One => flags != incomplete,
+            FormatVersion::Two => head.refusal.is_none() && flags & INCOMPLETE != incomplete,
+        };
+        if contradicts {
             return Err(Flaw::Reserved);
         }
         if self.head_length + aligned(head.payload_size()) != self.length {
