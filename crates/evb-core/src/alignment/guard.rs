@@ -273,6 +273,8 @@ impl Guard {
         let at = vote.at.unwrap_or(ruled.at);
         let follow = ruled.follow && vote.at.is_none();
         let mut seen = Observation { tie: vote.is_tie, ..Observation::default() };
+        // With more clocks, the next events will tell which of both sides is wrong.
+        let undecided = vote.is_tie && self.watched.len() > 2;
         for (position, watched) in self.watched.iter_mut().enumerate() {
             let Some(Some(ticks)) = readings.get(position).copied() else {
                 watched.alignment = Alignment::Unchecked;
@@ -294,6 +296,7 @@ impl Guard {
                 extra: ruled.extra,
                 follow,
                 leads,
+                undecided,
             };
             let (alignment, change) = track.step(scale, &sight);
             watched.alignment = alignment;
@@ -341,8 +344,10 @@ impl Guard {
             self.watched.iter_mut().enumerate().find(|(_, watched)| is_doubt(watched))?;
         let suspect = watched.change == Change::Suspected;
         watched.change = Change::None;
-        let first = EventId::new(watched.track.first_bad);
-        Some(Doubt { clock: ClockIndex::new(position), first, suspect, tie: watched.tie })
+        let (first, tie) = (EventId::new(watched.track.first_bad), watched.tie);
+        // Of two clocks, nothing says which one is right, also when one of them has no vote any more.
+        let tie = tie || self.watched.len() == 2;
+        Some(Doubt { clock: ClockIndex::new(position), first, suspect, tie })
     }
 
     /// Lets all doubts that last be returned again, because the supervisor may not know them.

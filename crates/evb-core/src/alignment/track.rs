@@ -65,6 +65,8 @@ pub(super) struct Sight {
     pub(super) follow: bool,
     /// True for the clock that counts time.
     pub(super) leads: bool,
+    /// True if as many clocks were for this one as against it, so that it may be right.
+    pub(super) undecided: bool,
 }
 
 /// The relation of one clock, its standing, and the disagreements that are under way.
@@ -277,7 +279,7 @@ impl Track {
         if is_first {
             (self.first_bad, self.equal) = (sight.event, 0);
         }
-        self.score += 1.0;
+        self.score += if sight.undecided { FORGIVEN } else { 1.0 };
         let is_equal = self.equal > 0 && (sight.residual - self.away).abs() <= 2.0 * sight.limit;
         self.equal = if is_equal { self.equal.saturating_add(1) } else { 1 };
         self.away = sight.residual;
