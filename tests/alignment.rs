@@ -19,7 +19,7 @@ const EVENTS: u64 = 3000;
 /// Returns for each event the sources whose fragments disagree, of a run in which source 2 misses
 /// `slip` triggers.
 async fn disagreeing(slip: i8) -> BTreeMap<u64, Vec<u16>> {
-    let clock = DetectorClock::new("125 MHz".parse().unwrap(), ClockWrap::Bits(48));
+    let clock = DetectorClock::new("125 MHz".parse().expect("a rate"), ClockWrap::Bits(48));
     let readout = |id: SourceId| {
         let size = Bytes::new(100);
         let healthy = Generator::new(id, FragmentSize::Fixed(size), size, 1).with_clock(&clock);
@@ -32,14 +32,14 @@ async fn disagreeing(slip: i8) -> BTreeMap<u64, Vec<u16>> {
         FnSink(move |event: &Event| {
             let wrong = event.fragments().filter(|fragment| fragment.alignment == Alignment::Disagrees);
             let wrong = wrong.map(|fragment| fragment.source.number()).collect();
-            seen.lock().unwrap().insert(event.id.number(), wrong);
+            seen.lock().expect("no panic").insert(event.id.number(), wrong);
             Ok(())
         })
     };
     let system = LocalSystem::new(3, 2).events(EVENTS).with_sources(|config| config.clock = Some(clock));
-    let run = system.start_on_demand(readout, sink).await.unwrap();
-    run.finished().await.unwrap();
-    let found = found.lock().unwrap().clone();
+    let run = system.start_on_demand(readout, sink).await.expect("starts");
+    run.finished().await.expect("ends");
+    let found = found.lock().expect("no panic").clone();
     assert_eq!(found.len() as u64, EVENTS);
     found
 }

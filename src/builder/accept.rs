@@ -38,7 +38,7 @@ pub(super) struct Entrance {
 /// A step in the opening of a lane.
 pub(super) enum LaneRequest {
     /// A source asks for a lane: answer with [`Entrance::welcome`] or [`Entrance::refuse`].
-    Asks(Hello, Channel, SocketAddr),
+    Asks(Box<Hello>, Channel, SocketAddr),
     /// The lane is open.
     Opened(LaneIndex, Channel),
     /// The source closed the connection before it received the answer.
@@ -73,7 +73,9 @@ impl Entrance {
                 return Poll::Ready(request);
             }
         }
-        self.greetings.poll(cx, now).map(|((channel, hello), peer)| LaneRequest::Asks(hello, channel, peer))
+        self.greetings
+            .poll(cx, now)
+            .map(|((channel, hello), peer)| LaneRequest::Asks(Box::new(hello), channel, peer))
     }
 
     /// Accepts a lane. [`LaneRequest::Opened`] follows when the source has received the welcome,
