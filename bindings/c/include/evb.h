@@ -383,7 +383,7 @@ typedef struct evb_clock {
     double rate_hz;
     // Instead of `bits`, the number of ticks after which the clock reads zero again; 0: none.
     uint64_t wrap;
-    // Largest deviation of a healthy timestamp from the time of its event, in nanoseconds; 0: 1 us.
+    // Largest deviation of a healthy timestamp from the time of its event, in ns; 0: 1000.
     uint64_t tolerance_ns;
     // Largest deviation of the rate in parts per million; 0: 100 ppm; below zero: none, for boards
     // on one common clock.
