@@ -307,7 +307,7 @@ typedef struct evb_fragment_view {
     size_t size;
     // Id of the source.
     uint16_t source;
-    // Whether the fragment belongs to the event: an `evb_alignment`.
+    // Agreement of the timestamp with the others of the event: an `evb_alignment`.
     uint8_t alignment;
 } evb_fragment_view;
 

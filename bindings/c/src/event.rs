@@ -34,7 +34,7 @@ pub struct evb_fragment_view {
     pub size: usize,
     /// Id of the source.
     pub source: u16,
-    /// Whether the fragment belongs to the event: an `evb_alignment`.
+    /// Agreement of the timestamp with the others of the event: an `evb_alignment`.
     pub alignment: u8,
 }
 

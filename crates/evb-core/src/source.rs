@@ -211,9 +211,7 @@ impl SourceCore {
             let Some(event) = event else { return Ok(()) };
             fragment.event = event;
         }
-        let taken = self.take_in(fragment, now);
-        self.counters.refused += u64::from(taken.is_err());
-        taken
+        self.take_in(fragment, now).inspect_err(|_| self.counters.refused += 1)
     }
 
     fn take_in(&mut self, fragment: Fragment, now: Instant) -> Result<(), PushError> {

@@ -36,6 +36,7 @@ mod transport;
 mod network;
 mod flows;
 mod pipe;
+mod boards;
 mod workload;
 mod ledger;
 mod stream;

@@ -16,7 +16,6 @@
 //! ```
 
 mod trace;
-mod boards;
 mod conditions;
 mod network;
 mod disk;
@@ -32,7 +31,7 @@ mod shrink;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub use boards::{Board, Boards, Slip};
+pub use crate::boards::{Board, Boards, Slip};
 pub use conditions::Conditions;
 pub use counts::Counts;
 pub use disk::DiskState;

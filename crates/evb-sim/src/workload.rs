@@ -11,7 +11,7 @@ use evb_core::{
     units::Bytes,
 };
 
-use crate::system::Boards;
+use crate::boards::Boards;
 
 /// The distribution of fragment sizes.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -15,7 +15,8 @@ const SIMULATOR: &str = "crates/evb-sim/src/";
 
 /// Modules that may define constants, with their submodules: they model kernels, links, disks,
 /// readout, operators and faults, which are not part of evb, or limit the simulation.
-const WORLD: [&str; 15] = [
+const WORLD: [&str; 16] = [
+    "boards",
     "hosts",
     "link",
     "network",

@@ -11,8 +11,8 @@ use crate::index::ClockIndex;
 
 /// Largest shift that is tried, in both directions.
 pub(super) const SHIFTS: i64 = 16;
-/// Number of events before the first doubt whose times are needed, for negative shifts and because a
-/// slip may have begun before a builder noticed.
+/// Number of events before the first doubt whose times are needed, for negative shifts and because
+/// a slip may have begun before a builder noticed.
 const BEFORE: u64 = 256;
 /// Largest number of events in a case.
 const MOST: u64 = 2048;

@@ -345,7 +345,7 @@ impl Guard {
         let suspect = watched.change == Change::Suspected;
         watched.change = Change::None;
         let (first, tie) = (EventId::new(watched.track.first_bad), watched.tie);
-        // Of two clocks, nothing says which one is right, also when one of them has no vote any more.
+        // Of two clocks, nothing says which one is right, also after one has lost its vote.
         let tie = tie || self.watched.len() == 2;
         Some(Doubt { clock: ClockIndex::new(position), first, suspect, tie })
     }

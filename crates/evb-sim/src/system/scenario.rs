@@ -18,8 +18,8 @@ use evb_shaper::{
     sums::windows_buffer,
 };
 
-use super::{boards::Boards, conditions::Conditions, fault::Planned, network::NodeIndex};
-use crate::workload::Readout;
+use super::{conditions::Conditions, fault::Planned, network::NodeIndex};
+use crate::{boards::Boards, workload::Readout};
 
 /// Number of times that a process may run at one instant without being considered stuck. Bytes that
 /// arrive in pieces may make a process run several times at one instant.

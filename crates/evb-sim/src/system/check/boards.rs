@@ -8,16 +8,13 @@ use evb_core::{
 };
 
 use super::OfRun;
-use crate::system::{
-    boards::{Boards, Slip},
-    disk::EventRecord,
-    failure::{Check, Failure},
+use crate::{
+    boards::{Boards, ENOUGH, LEARNT, Slip},
+    system::{
+        disk::EventRecord,
+        failure::{Check, Failure},
+    },
 };
-
-/// Number of events that a builder must have built before a slip so that it knows the clock.
-const LEARNT: usize = 12;
-/// Number of events after a slip that say by how much.
-const ENOUGH: usize = 60;
 
 /// Number of runs or fragments by what became of them.
 pub(crate) type Found = BTreeMap<&'static str, u64>;
@@ -78,7 +75,7 @@ impl OfRun<'_> {
     }
 }
 
-/// What the report of a run says about a slip.
+/// Verdict of the report of a run on a slip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Exact,

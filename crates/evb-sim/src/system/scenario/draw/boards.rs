@@ -8,9 +8,9 @@ use evb_core::{
 };
 
 use super::Chance;
-use crate::system::{
+use crate::{
     boards::{Board, Boards, Slip},
-    scenario::Scenario,
+    system::scenario::Scenario,
 };
 
 /// Returns the boards of a scenario; `None` if timestamps are not compared.

@@ -10,6 +10,11 @@ use evb_core::{
     units::Frequency,
 };
 
+/// Number of events that a builder must have built before a slip so that it knows the clock.
+pub(crate) const LEARNT: usize = 12;
+/// Number of events after a slip that say by how much.
+pub(crate) const ENOUGH: usize = 60;
+
 /// The boards of all sources. They read their clocks at the simulated trigger times, which are not
 /// those of the supervisor: data of a recording are built like this.
 #[derive(Clone, Debug, PartialEq)]
