@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use evb_rs::event::{Event, FragmentView, MissingSource};
+use evb_rs::event::{Alignment, Event, FragmentView, MissingSource};
 
 use crate::{
     border,
@@ -126,7 +126,16 @@ fn view(fragment: FragmentView<'_>) -> evb_fragment_view {
         data: fragment.payload.as_ptr().cast(),
         size: fragment.payload.len(),
         source: fragment.source.number(),
-        alignment: fragment.alignment.code(),
+        alignment: state(fragment.alignment) as u8,
+    }
+}
+
+fn state(alignment: Alignment) -> evb_alignment {
+    match alignment {
+        Alignment::Unchecked => evb_alignment::EVB_ALIGNMENT_UNCHECKED,
+        Alignment::Agrees => evb_alignment::EVB_ALIGNMENT_AGREES,
+        Alignment::Disagrees => evb_alignment::EVB_ALIGNMENT_DISAGREES,
+        Alignment::Unknown => evb_alignment::EVB_ALIGNMENT_UNKNOWN,
     }
 }
 

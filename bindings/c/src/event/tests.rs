@@ -1,5 +1,5 @@
 use evb_rs::{
-    event::{Alignment, Cause},
+    event::Cause,
     fragment::Timestamp,
     id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
     time::Utc,
