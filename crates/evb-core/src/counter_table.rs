@@ -83,16 +83,16 @@ macro_rules! source_counters {
         /// Fragments whose front end did not state their run.
         run_not_stated: u64 = 32 [status];
         /// Times at which the trigger counter of the source's boards left out numbers.
-        counter_gaps: u64 = 33 [status counter "source_counter_gaps"];
+        counter_gaps: u64 = 33 [status counter "source_numbering_gaps"];
         /// Numbers that the trigger counter of the source's boards left out, and those that came
         /// late.
-        counter_skipped: u64 = 34 [status counter "source_counter_skipped"];
+        counter_skipped: u64 = 34 [status counter "source_numbering_skipped"];
         /// Fragments whose trigger counter came after a later one.
-        counter_late: u64 = 35 [status counter "source_counter_late_fragments"];
+        counter_late: u64 = 35 [status counter "source_numbering_late_fragments"];
         /// Times at which the trigger counter of the source's boards left out 0 as it wrapped.
-        counter_zero_skips: u64 = 36 [status counter "source_counter_zero_skips"];
+        counter_zero_skips: u64 = 36 [status counter "source_numbering_zero_skips"];
         /// Times at which the trigger counter of the source's boards fell or leapt.
-        counter_resets: u64 = 37 [status counter "source_counter_resets"];
+        counter_resets: u64 = 37 [status counter "source_numbering_resets"];
         /// Fragments without an event, because their trigger counter fell or leapt, or the board
         /// was not reset before the run.
         unplaced: u64 = 38 [status unused Problem "counter reset"];
