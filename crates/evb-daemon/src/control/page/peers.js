@@ -60,14 +60,12 @@ function presence(cell, peer) {
   cell.title = peer.live?.front_end_protocol === 1 && peer.live.run_not_stated ? "its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does" : "";
 }
 
-/// Whether the timestamps of a source agree with those of others.
+/// In place of "up", that the timestamps of a source disagree with those of others.
 function timestamps(cell, alignment) {
-  if (!cell.firstChild) cell.append(make("span"));
-  const state = alignment?.state;
-  name(cell.firstChild, { doubted: "flag warning", misaligned: "flag bad" }[state] ?? "");
-  text(cell.firstChild, state ?? "–");
-  cell.title = state === undefined ? "its timestamps are not compared: it has no clock in the configuration"
-    : alignment.since ? `since event ${alignment.since}${alignment.sentence ? `, it ${alignment.sentence}` : ""}` : "";
+  if (!alignment?.since) return;
+  name(cell.firstChild, alignment.state === "misaligned" ? "flag bad" : "flag warning");
+  text(cell.firstChild, alignment.state);
+  cell.title = `since event ${alignment.since}${alignment.sentence ? `, it ${alignment.sentence}` : ""}`;
 }
 
 class Table {
@@ -130,10 +128,10 @@ class Builders extends Table {
 }
 
 class Sources extends Table {
-  fill([id, state, time, last, behind, adds, missing, backlog, throughput, resent], s) {
+  fill([id, state, last, behind, adds, missing, backlog, throughput, resent], s) {
     identity(id, s, ofSource);
     if (s.presence) presence(state, s);
-    if (s.id !== "all") timestamps(time, s.alignment);
+    if (s.presence === "up") timestamps(state, s.alignment);
     if (s.share !== undefined) {
       if (!last.firstChild) gauge(last, "building");
       const [bar, number] = last.firstChild.children;
