@@ -21,6 +21,8 @@ pub(crate) struct EventGuard {
     guard: Guard,
     /// Readings of the present event, by clock.
     readings: Vec<Option<u64>>,
+    /// Places of their fragments in the event.
+    places: Vec<Option<usize>>,
     /// True if there are doubts or returns to report.
     has_news: bool,
     /// Time from which reports are counted, and their number.
@@ -41,8 +43,8 @@ impl EventGuard {
             None => Guard::new(&all),
         };
         let guard = if clocks.host_times { guard } else { guard.without_host_times() };
-        let (readings, counted) = (vec![None; all.len()], (Instant::ZERO, 0));
-        Some(Self { clocks, guard, readings, has_news: false, counted, interval })
+        let (readings, places) = (vec![None; all.len()], vec![None; all.len()]);
+        Some(Self { clocks, guard, readings, places, has_news: false, counted: (Instant::ZERO, 0), interval })
     }
 
     /// Returns the clocks that are compared.
@@ -56,29 +58,27 @@ impl EventGuard {
         self.read(event);
         let seen = self.guard.observe(event.id, Instant::from_nanos(event.utc.as_nanos()), &self.readings);
         self.has_news |= seen.doubts + seen.returned > 0;
-        let mut clocks = self.clocks.sources();
-        let mut next = clocks.next();
-        for part in &mut event.fragments {
-            while next.is_some_and(|(_, source)| source < part.source) {
-                next = clocks.next();
-            }
-            let Some((clock, _)) = next.filter(|(_, source)| *source == part.source) else { continue };
+        for ((clock, source), place) in self.clocks.sources().zip(&self.places) {
+            let Some(part) = place.and_then(|place| event.fragments.get_mut(place)) else { continue };
             part.alignment = self.guard.alignment(clock);
             if part.alignment == Alignment::Disagrees {
-                disagrees(part.source);
+                disagrees(source);
             }
         }
     }
 
-    /// Takes the timestamps of an event. Clocks and fragments are both in the order of sources.
+    /// Finds the timestamps of an event. Clocks and fragments are both in the order of sources.
     fn read(&mut self, event: &Event) {
-        let mut parts = event.fragments.iter();
-        let mut part = parts.next();
-        for ((_, source), reading) in self.clocks.sources().zip(&mut self.readings) {
-            while part.is_some_and(|part| part.source < source) {
-                part = parts.next();
+        let mut parts = event.fragments.iter().enumerate();
+        let mut next = parts.next();
+        let present = self.readings.iter_mut().zip(&mut self.places);
+        for ((_, source), (reading, place)) in self.clocks.sources().zip(present) {
+            while next.is_some_and(|(_, part)| part.source < source) {
+                next = parts.next();
             }
-            *reading = part.filter(|part| part.source == source).map(|part| part.timestamp.ticks());
+            let found = next.filter(|(_, part)| part.source == source);
+            *reading = found.map(|(_, part)| part.timestamp.ticks());
+            *place = found.map(|(index, _)| index);
         }
     }
 
