@@ -48,8 +48,9 @@ mod tests;
 use std::{collections::BTreeMap, ops::Range, path::Path};
 
 use evb_core::{
+    alignment::DetectorClock,
     builder::slot_memory,
-    id::Peer,
+    id::{Peer, SourceId},
     set::MAX_SOURCES,
     units::{Bytes, Rate},
     wire::control::MAX_BUILDERS,
@@ -122,6 +123,11 @@ impl Config {
             Peer::Builder(id) => self.builders.iter().find(|entry| entry.id == id).map(|entry| &entry.name),
         };
         name.and_then(Option::as_deref).unwrap_or_default()
+    }
+
+    /// Returns the clocks of the sources that have one, in the order of their ids.
+    pub fn clocks(&self) -> Vec<(SourceId, DetectorClock)> {
+        alignment::clocks(self)
     }
 
     /// Returns the rules by which the timestamps of the sources with clocks are compared.

@@ -64,7 +64,7 @@ fn short_wrap(
     clocks: &[(SourceId, DetectorClock)],
 ) -> Option<(String, String)> {
     let wrap = clock.wrap_seconds();
-    // Clocks that are one are equally wrong after a wrap that nobody noticed.
+    // Boards that read one common clock are all wrong by the same wrap, so they still agree.
     let is_common =
         |(_, other): &(SourceId, DetectorClock)| other.wrap_seconds() == wrap && other.accuracy == 0.0;
     if clocks.iter().all(is_common) {

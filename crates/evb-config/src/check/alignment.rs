@@ -1,4 +1,5 @@
-//! Which timestamps are compared, by which clock, and what the comparison cannot see.
+//! The timestamps that are compared, the clock that counts time, and what the comparison cannot
+//! see.
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evb::supervisor::{JournalConfig, SupervisorConfig, TriggerInput};
-use evb_config::{Config, SinkEntry, TriggerConfig, TriggerProtocol};
+use evb_config::{Alignment, Config, SinkEntry, TriggerConfig, TriggerProtocol};
 use evb_core::{
     alignment::GuardedClocks,
     id::{Peer, RunNumber},
@@ -39,6 +39,7 @@ pub(in crate::run) fn supervisor(
     // Events that a failing sink holds may still be written until its builder gives up.
     let may_fail = config.builders.iter().filter(|builder| builder.sink != SinkEntry::Null);
     let give_up = may_fail.map(|builder| builder.give_up).max().unwrap_or_default();
+    let alignment = config.alignment();
     let plan = RunPlan {
         fixed_number: is_fixed,
         source_names: config
@@ -51,8 +52,8 @@ pub(in crate::run) fn supervisor(
             .iter()
             .filter_map(|entry| Some((entry.id, entry.name.clone()?)))
             .collect(),
-        clocks: guarded_clocks(config),
-        on_slip: match config.alignment().on_slip {
+        clocks: guarded_clocks(config, &alignment),
+        on_slip: match alignment.on_slip {
             evb_config::OnSlip::Report => OnSlip::Report,
             evb_config::OnSlip::Pause => OnSlip::Pause,
             evb_config::OnSlip::Stop => OnSlip::Stop,
@@ -92,12 +93,8 @@ pub(in crate::run) fn supervisor(
 }
 
 /// Returns the clocks of all sources that have one, and how to compare them.
-fn guarded_clocks(config: &Config) -> GuardedClocks {
-    let mut clocks: Vec<_> =
-        config.sources.iter().filter_map(|source| Some((source.id, source.clock?))).collect();
-    clocks.sort_unstable_by_key(|(source, _)| *source);
-    let rules = config.alignment();
-    let clocks = GuardedClocks { clocks, lead: None, host_times: rules.uses_host_times };
+fn guarded_clocks(config: &Config, rules: &Alignment) -> GuardedClocks {
+    let clocks = GuardedClocks { clocks: config.clocks(), lead: None, host_times: rules.uses_host_times };
     GuardedClocks { lead: rules.lead.and_then(|lead| clocks.index(lead)), ..clocks }
 }
 
