@@ -95,9 +95,9 @@ pub struct SourceConfig {
     /// CPU core on which the source's thread runs; `None`: any core.
     pub cpu: Option<usize>,
     /// Clock that the boards read for the timestamps of the fragments. The source tells it to the
-    /// supervisor, where a clock of this source in
-    /// [`RunPlan::clocks`](crate::supervisor::RunPlan::clocks) goes before. `None`: without one in
-    /// the plan, evb does not compare the timestamps of this source with those of others.
+    /// supervisor, which prefers a clock of this source in
+    /// [`RunPlan::clocks`](crate::supervisor::RunPlan::clocks). `None`: without one in the plan,
+    /// evb does not compare the timestamps of this source with those of others.
     pub clock: Option<DetectorClock>,
 }
 

@@ -44,8 +44,8 @@ pub enum Misfit {
         /// True if the fragments before did not show this reset yet.
         is_new: bool,
     },
-    /// The value fits, but so many triggers came since that the counter may have wrapped: the
-    /// fragment belongs to one of several events.
+    /// The value fits, but the counter may have wrapped since the last one: the fragment belongs to
+    /// one of several events.
     LostWrap,
     /// The source joined a run under way, and nothing says what the counter's values mean.
     NoStart,

@@ -1,5 +1,5 @@
-//! What the supervisor does with doubts about timestamps: it asks sources, and records and acts on
-//! what is found.
+//! [`Verdicts`]: the supervisor's answers to doubts about timestamps. It asks the sources, records
+//! what is found, and acts on it.
 
 use super::{
     ChangeError, OnSlip, Recipients, SupervisorCore,
