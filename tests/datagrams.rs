@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::net::{TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
 use evb::{
     builder::{Builder, BuilderConfig},
@@ -95,14 +95,9 @@ async fn a_lane_by_the_other_transport_is_refused_with_the_reason() {
 
 #[tokio::test]
 async fn a_udp_port_that_is_taken_is_said_before_the_run() {
-    let (taken, address) = loop {
-        let taken = UdpSocket::bind("127.0.0.1:0").expect("loopback has a port");
-        let address = taken.local_addr().expect("a bound socket");
-        // The test needs a port that is free for TCP.
-        if TcpListener::bind(address).is_ok() {
-            break (taken, address);
-        }
-    };
+    // The kernel gives this port to no socket that asks for any, so it stays free for TCP.
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, evb_needs::free_ports(1)[0]));
+    let taken = UdpSocket::bind(address).expect("the port is free");
     let system = begin_over(Transport::Udp, "127.0.0.1:0", plan(1, 1, 1)).await;
     let config = BuilderConfig {
         listen: address.to_string(),

@@ -1,13 +1,13 @@
 //! `evb-bench trigger`, tested as a user runs it.
 
 use std::{
-    net::{Ipv4Addr, TcpListener, UdpSocket},
+    net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
     process::{Command, Output, Stdio},
     thread,
     time::Duration,
 };
 
-use evb_needs::{Missing, granted};
+use evb_needs::{Missing, free_ports, granted};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -102,8 +102,7 @@ fn an_interrupted_command_ends_with_its_summary() {
 
 #[test]
 fn a_peer_that_does_not_listen_ends_the_command_unless_it_keeps_going() {
-    // The port is free again when the socket is closed.
-    let closed = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
+    let closed = SocketAddr::from((Ipv4Addr::LOCALHOST, free_ports(1)[0]));
     for count in [1, 1000] {
         let output = triggers(&format!("--to {closed} --rate 1kHz --count {count}"));
         assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -114,7 +113,7 @@ fn a_peer_that_does_not_listen_ends_the_command_unless_it_keeps_going() {
     let summary = summary(&output);
     assert_eq!(summary["announced"], 50);
     assert!(summary["refused"].as_u64().is_some_and(|refused| refused > 0), "{summary}");
-    let port = evb_needs::free_ports(1)[0];
+    let port = free_ports(1)[0];
     let output = triggers(&format!("--to 127.0.0.1:{port} --tcp --rate 1kHz --count 1"));
     assert_eq!(output.status.code(), Some(2), "{output:?}");
 }

@@ -153,7 +153,8 @@ pub fn sys() -> Result<(), Missing> {
     if is_there { Ok(()) } else { Err(Missing::new("a mounted /sys")) }
 }
 
-/// Returns free TCP ports of loopback, which no other test of this process gets.
+/// Returns free ports of loopback, which no other test of this process gets, and which the kernel
+/// gives to no socket that asks for any port.
 ///
 /// # Panics
 /// If loopback has no more of them: every machine that can run a test has thousands.

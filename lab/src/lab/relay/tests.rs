@@ -17,7 +17,7 @@ fn relayed(percent: f64) -> (SocketAddr, UdpSocket, TcpListener) {
         })
         .unwrap();
     let to = builder.local_addr().unwrap();
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = SocketAddr::from(([127, 0, 0, 1], evb_needs::free_ports(1)[0]));
     thread::spawn(move || relay(free, to, percent));
     builder.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     (free, builder, listener)

@@ -1,5 +1,7 @@
 //! Tests of probing the path to a builder.
 
+use std::net::SocketAddr;
+
 use evb_core::{index::LaneIndex, units::Bytes};
 
 use super::{rig::builder_core, *};
@@ -48,7 +50,7 @@ async fn ipv6_leaves_less_of_a_packet() {
 }
 
 /// Probes an address at which no builder answers.
-async fn silence(peer: std::net::SocketAddr) {
+async fn silence(peer: SocketAddr) {
     let mut socket = open("127.0.0.1:0".parse().unwrap(), Some(peer), &UdpOptions::default()).unwrap();
     let found = probe(&mut socket, peer, ASSOCIATION, 1280, Duration::ZERO).await;
     match found {
@@ -74,10 +76,7 @@ async fn a_builder_that_does_not_answer_is_silent() {
 
 #[tokio::test]
 async fn a_port_where_nobody_listens_is_silent_too() {
-    let nobody = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let address = nobody.local_addr().unwrap();
-    drop(nobody);
-    silence(address).await;
+    silence(SocketAddr::from(([127, 0, 0, 1], evb_needs::free_ports(1)[0]))).await;
 }
 
 #[tokio::test]
