@@ -48,7 +48,6 @@ pub use explanation::Explanation;
 pub use gathered::Gathered;
 pub use guard::{Guard, Observation};
 pub use inquiry::{Finding, Inquiry, Start, start};
-pub use relation::KnownRelation;
 pub use report::{GuardedClocks, clock_of, message_of, readings_message, readings_of, survey_of};
 pub use ring::ReadingRing;
 pub use stream_guard::{Agreement, StreamFindings, StreamGuard};

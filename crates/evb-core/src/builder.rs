@@ -61,8 +61,8 @@ use crate::{
     time::{Instant, earlier},
     units::Bytes,
     wire::control::{
-        Accepted, BuilderReport, Control, DatagramReport, Heartbeat, Live, Load, Message, Outcome, Report,
-        RoleReport,
+        Accepted, Begin, BuilderReport, Control, DatagramReport, Heartbeat, Live, Load, Message, Outcome,
+        Report, RoleReport,
     },
 };
 
@@ -320,11 +320,13 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.config.run = run;
     }
 
-    /// Compares the timestamps of all later events, by these clocks. The same clocks again, as at a
-    /// further registration, change nothing.
-    pub fn guard(&mut self, clocks: GuardedClocks) {
+    /// Compares the timestamps of all later events, by the clocks of the run. The same clocks
+    /// again, as at a further registration, change nothing.
+    pub fn guard(&mut self, begin: &Begin) {
+        let clocks = GuardedClocks::of(begin);
         if self.guard.as_ref().is_none_or(|guard| *guard.clocks() != clocks) {
-            self.guard = EventGuard::new(clocks, self.config.heartbeat).map(Box::new);
+            let guard = EventGuard::new(clocks, begin.relations.as_ref(), self.config.heartbeat);
+            self.guard = guard.map(Box::new);
         }
     }
 

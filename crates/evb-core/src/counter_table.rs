@@ -101,6 +101,8 @@ macro_rules! source_counters {
         /// Fragments without an event, because their trigger counter has too many bits, or does not
         /// grow in its steps.
         counter_invalid: u64 = 40 [status unused Problem "counter invalid"];
+        /// Last event of the run for which readout pushed a fragment.
+        last_event: u64 = 41 [report];
     } };
 }
 

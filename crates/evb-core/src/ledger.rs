@@ -115,6 +115,9 @@ macro_rules! source_summary {
             pub missing: u64,
             /// The number of these events by the cause for which the fragment is missing.
             pub missing_by_cause: BTreeMap<Cause, u64>,
+            /// Events at the end of the run, in a row, for which readout pushed no fragment; 0
+            /// without the source's final report.
+            pub missing_at_end: u64,
             /// The first of the contradictions that [`Self::contradictions`] counts.
             pub contradiction: Option<Contradiction>,
             /// Mean delay of the source's last fragments behind the previous fragments of their

@@ -231,6 +231,7 @@ impl SourceCore {
         self.readout.handle_delivered(event, now);
         self.recent.iter_mut().for_each(|recent| recent.add(event, timestamp));
         self.counters.pushed += 1;
+        self.counters.last_event = self.counters.last_event.max(event.number());
         self.counters.pushed_bytes += size.count();
         self.counters.backlog_peak_bytes = self.counters.backlog_peak_bytes.max(self.backlog.bytes().count());
         match placed {

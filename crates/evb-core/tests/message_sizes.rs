@@ -109,6 +109,7 @@ fn source(stages: Option<Box<GrantStages>>) -> SourceReport {
         unplaced: MOST,
         lost_wraps: MOST,
         counter_invalid: MOST,
+        last_event: MOST,
     }
 }
 
@@ -236,19 +237,31 @@ fn begin() -> Begin {
         ],
         lead: ID,
         host_times: true,
+        relations: Some(relations()),
     }
+}
+
+/// Returns the relations of every clock.
+fn relations() -> ClockRelations {
+    let relation = ClockRelation {
+        ticks: MOST,
+        at: MOST,
+        is_proven: true,
+        phase: MOST,
+        rate: MOST,
+        bound: MOST,
+        is_suspect: true,
+    };
+    ClockRelations { lead: ID, at: MOST, host_ns: MOST, clocks: vec![relation; MAX_SOURCES] }
 }
 
 /// Returns the doubts of a builder about every clock.
 fn doubts() -> AlignmentReport {
     let doubt = ClockDoubt { source: ID, first: MOST, is_suspect: true, is_tie: true };
-    let relation =
-        ClockRelation { ticks: MOST, at: MOST, is_proven: true, phase: MOST, rate: MOST, bound: MOST };
-    let clocks = vec![relation; MAX_SOURCES];
     AlignmentReport {
         doubts: vec![doubt; MAX_SOURCES],
         returned: vec![ID; MAX_SOURCES],
-        relations: Some(ClockRelations { lead: ID, at: MOST, host_ns: MOST, clocks }),
+        relations: Some(relations()),
     }
 }
 

@@ -4,7 +4,6 @@ mod vote;
 
 use super::{
     clock::{DetectorClock, choose_lead},
-    relation::{KnownRelation, Relation},
     scale::{SECOND, Scale},
     survey::{Doubt, Known, Survey, between},
     track::{Change, Sight, Standing, Track},
@@ -74,8 +73,6 @@ struct Watched {
 #[derive(Clone, Debug)]
 pub struct Guard {
     watched: Vec<Watched>,
-    /// Relations that were known before the first event, until then.
-    known: Vec<Option<KnownRelation>>,
     /// Position of the clock that counts time.
     lead: usize,
     /// Time of the last event by the lead, and by the host.
@@ -111,7 +108,6 @@ impl Guard {
         };
         Self {
             watched: clocks.iter().map(watched).collect(),
-            known: vec![None; clocks.len()],
             lead: lead.get(),
             now: (0, Instant::ZERO),
             has_begun: false,
@@ -128,12 +124,16 @@ impl Guard {
         Self { leap: u64::MAX, ..self }
     }
 
-    /// Believes a relation to the lead that was known before the first event: kept from the last
-    /// run, given by the configuration, or learnt by another builder.
-    pub fn believe(&mut self, clock: ClockIndex, known: KnownRelation) {
-        if let Some(place) = self.known.get_mut(clock.get()) {
-            *place = Some(known);
+    /// Takes over what another builder has learnt of the same clocks, before the first event.
+    pub fn resume(&mut self, survey: &Survey) {
+        for ((watched, scale), known) in self.watched.iter_mut().zip(&survey.scales).zip(&survey.relations) {
+            watched.scale = *scale;
+            if known.is_proven {
+                watched.track.adopt(scale, known.relation);
+            }
         }
+        (self.lead, self.now) = (survey.lead, survey.now);
+        self.has_begun = self.watched.iter().any(|watched| watched.track.is_locked());
     }
 
     /// Compares the readings of an event, one for each clock (`None`: the fragment is missing). The
@@ -229,21 +229,12 @@ impl Guard {
                 let quarter = |clock: &usize| self.watched[*clock].scale.quarter;
                 quarter(one).total_cmp(&quarter(other))
             });
-            // Relations to a lead that never came say nothing.
             let Some(other) = widest.filter(|_| self.absent >= ABSENT) else { return };
             self.lead = other;
-            self.known.fill(None);
         }
-        let Some(Some(lead_ticks)) = readings.get(self.lead).copied() else { return };
-        let lead_scale = self.watched[self.lead].scale;
-        let known = core::mem::take(&mut self.known);
-        for (position, watched) in self.watched.iter_mut().enumerate() {
-            let Watched { scale, track, .. } = watched;
-            if let Some(Some(ticks)) = readings.get(position).copied() {
-                track.anchor(scale, ticks, 0);
-            }
-            if let (Some(Some(known)), true) = (known.get(position), position != self.lead) {
-                track.adopt(scale, Relation::known(scale, &lead_scale, known, lead_ticks));
+        for (watched, reading) in self.watched.iter_mut().zip(readings) {
+            if let Some(ticks) = *reading {
+                watched.track.anchor(&watched.scale, ticks, 0);
             }
         }
         self.watched[self.lead].track.lock();
@@ -374,6 +365,7 @@ impl Guard {
         let known = |watched: &Watched| Known {
             relation: watched.track.proven(self.now.0),
             is_proven: watched.track.was_locked,
+            is_suspect: watched.track.standing == Standing::Suspect,
         };
         Survey {
             scales: self.watched.iter().map(|watched| watched.scale).collect(),

@@ -24,34 +24,10 @@ pub struct Relation {
     pub(super) bound: f64,
 }
 
-/// A relation between a clock and the lead that was learnt earlier: in the last run, or by another
-/// builder. It refers to no host's clock.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct KnownRelation {
-    /// Reading of the clock.
-    pub ticks: u64,
-    /// Reading of the lead at the same time.
-    pub lead_ticks: u64,
-    /// Deviation of the rate from its nominal value, relative to the lead.
-    pub rate: f64,
-    /// Bound on the error of `rate`; infinite if nothing is known about the rate.
-    pub bound: f64,
-}
-
 impl Relation {
     /// Returns the relation of a clock of which one reading is known.
     pub(super) fn anchored(scale: &Scale, ticks: u64, at: i64) -> Self {
         Self { ticks, at, phase: 0.0, rate: 0.0, bound: scale.rates }
-    }
-
-    /// Returns the relation that a known one means, if the lead read `lead_ticks` at time 0.
-    pub(super) fn known(scale: &Scale, lead: &Scale, known: &KnownRelation, lead_ticks: u64) -> Self {
-        let since = lead.ahead(lead_ticks, known.lead_ticks, 0) as f64 * lead.tick;
-        let mut relation = Self::anchored(scale, known.ticks, -(since as i64));
-        if known.rate.is_finite() && known.bound >= 0.0 {
-            relation.set_rate(known.rate, known.bound.min(scale.rates));
-        }
-        relation
     }
 
     /// Returns the residual of a reading at time `at`: measured less expected.

@@ -161,6 +161,7 @@ impl Survey {
             ticks: known.relation.ticks,
             at: known.relation.at.cast_unsigned(),
             is_proven: known.is_proven,
+            is_suspect: known.is_suspect,
             phase: known.relation.phase.to_bits(),
             rate: known.relation.rate.to_bits(),
             bound: known.relation.bound.to_bits(),
@@ -205,7 +206,7 @@ fn known_of(message: &ClockRelation) -> Option<Known> {
     let mut relation =
         Relation { ticks: message.ticks, at: message.at.cast_signed(), phase, rate: 0.0, bound };
     relation.set_rate(rate, bound);
-    is_possible.then_some(Known { relation, is_proven: message.is_proven })
+    is_possible.then_some(Known { relation, is_proven: message.is_proven, is_suspect: message.is_suspect })
 }
 
 /// Returns readings, the newest first, as a message.

@@ -1,7 +1,7 @@
 //! [`Doubt`] and [`Survey`]: what a builder tells the supervisor when clocks disagree.
 
 use super::{
-    relation::{KnownRelation, Relation},
+    relation::Relation,
     scale::{PER_NANOSECOND, Scale},
 };
 use crate::{id::EventId, index::ClockIndex, time::Instant};
@@ -37,6 +37,8 @@ pub(super) struct Known {
     pub(super) relation: Relation,
     /// True if the clock was locked at some time, so that the relation is to be believed.
     pub(super) is_proven: bool,
+    /// True if the last readings do not fit the relation.
+    pub(super) is_suspect: bool,
 }
 
 impl Survey {
@@ -55,20 +57,14 @@ impl Survey {
         ClockIndex::new(self.lead)
     }
 
-    /// Returns the relation of a clock for a builder that joins, or for the next run; `None` if it
-    /// is not proven.
-    pub fn known(&self, clock: ClockIndex) -> Option<KnownRelation> {
-        let known = self.relations.get(clock.get()).filter(|known| known.is_proven)?;
-        let (lead, scale) = (self.relations.get(self.lead)?, self.scales.get(self.lead)?);
-        let since = known.relation.at.wrapping_sub(lead.relation.at) as f64;
-        let ticks = (since + lead.relation.phase) * scale.per_unit;
-        let Known { relation, .. } = known;
-        Some(KnownRelation {
-            ticks: relation.ticks,
-            lead_ticks: lead.relation.ticks.wrapping_add((ticks as i64).cast_unsigned()),
-            rate: relation.rate,
-            bound: relation.bound,
-        })
+    /// Returns the number of clocks whose relation is to be believed.
+    pub fn proven(&self) -> usize {
+        self.relations.iter().filter(|known| known.is_proven).count()
+    }
+
+    /// Returns true if the last readings of a clock do not fit its relation.
+    pub fn is_suspect(&self, clock: ClockIndex) -> bool {
+        self.relations.get(clock.get()).is_some_and(|known| known.is_suspect)
     }
 
     /// Returns the clock that serves as the ruler for a judgement about `suspect`: the lead, or

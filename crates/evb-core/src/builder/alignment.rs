@@ -3,16 +3,18 @@
 use core::time::Duration;
 
 use crate::{
-    alignment::{Alignment, Guard, GuardedClocks},
+    alignment::{Alignment, Guard, GuardedClocks, survey_of},
     event::Event,
     id::SourceId,
-    time::Instant,
-    wire::control::AlignmentReport,
+    time::{Instant, earlier},
+    wire::control::{AlignmentReport, ClockRelations},
 };
 
 /// Most reports per heartbeat interval. Doubts that come in between wait, and are reported
 /// together.
 const REPORTS: u32 = 5;
+/// Longest time between two reports of what the guard has learnt, for builders that join.
+const LEARNT: Duration = Duration::from_secs(10);
 
 /// The guard of a builder, and what the supervisor was not told yet.
 #[derive(Debug)]
@@ -29,11 +31,20 @@ pub(crate) struct EventGuard {
     counted: (Instant, u32),
     /// Heartbeat interval of the builder.
     interval: Duration,
+    /// Time of the next look at what the guard has learnt.
+    next_look: Instant,
+    /// Time and number of clocks of the last report of what the guard has learnt.
+    told: (Instant, usize),
 }
 
 impl EventGuard {
-    /// Returns the guard over these clocks; `None` if there are too few to compare.
-    pub(crate) fn new(clocks: GuardedClocks, interval: Duration) -> Option<Self> {
+    /// Returns the guard over these clocks, which goes on from what another builder has learnt;
+    /// `None` if there are too few clocks to compare.
+    pub(crate) fn new(
+        clocks: GuardedClocks,
+        learnt: Option<&ClockRelations>,
+        interval: Duration,
+    ) -> Option<Self> {
         if !clocks.can_compare() {
             return None;
         }
@@ -42,9 +53,22 @@ impl EventGuard {
             Some(lead) => Guard::with_lead(&all, lead),
             None => Guard::new(&all),
         };
-        let guard = if clocks.host_times { guard } else { guard.without_host_times() };
-        let (readings, places) = (vec![None; all.len()], vec![None; all.len()]);
-        Some(Self { clocks, guard, readings, places, has_news: false, counted: (Instant::ZERO, 0), interval })
+        let mut guard = if clocks.host_times { guard } else { guard.without_host_times() };
+        // Without relations that can be, the guard learns them itself.
+        if let Some(survey) = learnt.and_then(|learnt| survey_of(learnt, &clocks).ok()) {
+            guard.resume(&survey);
+        }
+        Some(Self {
+            readings: vec![None; all.len()],
+            places: vec![None; all.len()],
+            clocks,
+            guard,
+            has_news: false,
+            counted: (Instant::ZERO, 0),
+            interval,
+            next_look: Instant::ZERO,
+            told: (Instant::ZERO, 0),
+        })
     }
 
     /// Returns the clocks that are compared.
@@ -84,7 +108,16 @@ impl EventGuard {
 
     /// Returns the report that is due, if there is one.
     pub(crate) fn next_report(&mut self, now: Instant) -> Option<AlignmentReport> {
-        if !self.has_news || self.next_time().is_some_and(|due| due > now) {
+        if self.next_look <= now {
+            self.next_look = now + self.interval;
+            let learnt = self.guard.survey().proven();
+            if learnt > self.told.1 || (learnt > 0 && now.since(self.told.0) >= LEARNT) {
+                self.told = (now, learnt);
+                let relations = Some(self.guard.survey().message());
+                return Some(AlignmentReport { relations, ..AlignmentReport::default() });
+            }
+        }
+        if !self.has_news || self.next_doubts().is_some_and(|due| due > now) {
             return None;
         }
         if now.since(self.counted.0) >= self.interval {
@@ -114,21 +147,29 @@ impl EventGuard {
         report
     }
 
-    /// Returns the time at which the next report may be sent; `None` if there is none.
+    /// Returns the time at which the next report may be due.
     pub(crate) fn next_time(&self) -> Option<Instant> {
+        earlier(self.next_doubts(), Some(self.next_look))
+    }
+
+    /// Returns the time at which the next report of doubts may be sent; `None` if there is none.
+    fn next_doubts(&self) -> Option<Instant> {
         let (since, count) = self.counted;
         self.has_news.then(|| if count < REPORTS { since } else { since + self.interval })
     }
 
-    /// Lets the next report repeat all doubts that last, because the supervisor may not know them.
+    /// Lets the next reports repeat all doubts that last and what the guard has learnt, because the
+    /// supervisor may not know them.
     pub(crate) fn report_again(&mut self) {
         self.has_news |= self.guard.doubt_again();
+        self.told = (Instant::ZERO, 0);
     }
 
     /// Takes the present timestamps of a source as the right ones.
     pub(crate) fn learn(&mut self, source: SourceId) {
         if let Some(clock) = self.clocks.index(source) {
             self.guard.learn(clock);
+            self.told.1 = self.told.1.saturating_sub(1);
         }
     }
 

@@ -18,7 +18,7 @@ use crate::{
     index::ClockIndex,
     time::Instant,
     wire::{
-        control::{AlignmentReport, MalformedMessage, Readings, ReadingsWanted},
+        control::{AlignmentReport, ClockRelations, MalformedMessage, Readings, ReadingsWanted},
         journal::Judged,
     },
 };
@@ -149,6 +149,8 @@ impl AlignmentWatch {
         report: &AlignmentReport,
         decided: EventId,
     ) -> Result<Vec<SourceId>, MalformedMessage> {
+        let survey =
+            report.relations.as_ref().map(|relations| survey_of(relations, &self.clocks)).transpose()?;
         for doubt in &report.doubts {
             let doubt = Doubt::of(doubt, &self.clocks)?;
             let idle = self.is_idle();
@@ -160,15 +162,23 @@ impl AlignmentWatch {
                 inquiry.add(&doubt);
                 continue;
             }
-            let Some(relations) = &report.relations else { continue };
-            let survey = survey_of(relations, &self.clocks)?;
-            inquiry.open = Some((Inquiry::new(&doubt, decided), survey));
+            let Some(survey) = &survey else { continue };
+            inquiry.open = Some((Inquiry::new(&doubt, decided), survey.clone()));
             if idle {
                 self.gathered = Gathered::new(self.clocks.clocks.len());
             }
         }
         let returned = report.returned.iter().filter_map(|id| u16::try_from(*id).ok().map(SourceId::new));
         Ok(returned.filter(|source| self.settle(*source, decided)).collect())
+    }
+
+    /// Returns true if builders that join may go on from these relations: the builder that learnt
+    /// them suspects all sources in question, so it knows them from the time before.
+    pub(super) fn is_sound(&self, relations: &ClockRelations) -> bool {
+        let Ok(survey) = survey_of(relations, &self.clocks) else { return false };
+        let all = self.clocks.sources().zip(&self.inquiries);
+        let mut doubtful = all.filter(|(_, inquiry)| inquiry.misaligned.is_some() || inquiry.open.is_some());
+        doubtful.all(|((clock, _), _)| survey.is_suspect(clock))
     }
 
     /// Notes that a source's timestamps are right from here on. Returns true if they were known to

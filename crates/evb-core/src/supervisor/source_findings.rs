@@ -13,6 +13,9 @@ use crate::{event::Cause, ledger::SourceSummary, quantities::counted};
 /// are counted.
 const NAMED: usize = 10;
 
+/// Most triggers that a board is thought to have missed. A board that misses more was switched off.
+const FEW: u64 = 16;
+
 /// Finding about a source or builder that ended without its final report.
 pub(super) const NO_FINAL_REPORT: &str =
     "gave no final report, so its counts may be incomplete: look at its log";
@@ -33,9 +36,17 @@ fn nothing(_: &SourceSummary) -> String {
     String::new()
 }
 
-const PROBLEMS: [FindingKind; 8] = [
+const PROBLEMS: [FindingKind; 9] = [
     FindingKind {
-        amount: |source| source.missing,
+        amount: lost_count,
+        one: "{source} delivered {detail} fragments, none for the last {amount} events: if its board numbers what it sees, it may have missed as many triggers before, and later fragments are in wrong events, which a `clock` of the source would show",
+        others: "{sources} more sources delivered no fragments for up to {most} events at the end: their boards may have missed triggers",
+        detail: |source| {
+            format!("{} of {}", source.fragments, source.fragments.saturating_add(source.missing))
+        },
+    },
+    FindingKind {
+        amount: |source| if lost_count(source) > 0 { 0 } else { source.missing },
         one: "{source} is missing in {amount} events {detail}; its log says why",
         others: "{sources} more sources are missing in up to {most} events each; their logs say why",
         detail: causes,
@@ -167,7 +178,8 @@ impl FindingKind {
     fn about(&self, source: &SourceSummary) -> String {
         let amount = (self.amount)(source);
         let of_one =
-            self.one.replace("{amount} fragments", "1 fragment").replace("{amount} events", "1 event");
+            self.one.replace("last {amount} events", "last event").replace("as many triggers", "one");
+        let of_one = of_one.replace("{amount} fragments", "1 fragment").replace("{amount} events", "1 event");
         let of_one = of_one.replace(" were ", " was ");
         let sentence = if amount == 1 { &of_one } else { self.one };
         let sentence = sentence.replace("{source}", &source.named()).replace("{amount}", &amount.to_string());
@@ -228,6 +240,15 @@ pub(super) fn remarks(sources: &[SourceSummary]) -> Vec<String> {
         each.into_iter().chain(rest.map(|rest| kind.about_others(rest)))
     };
     REMARKS.iter().flat_map(of_kind).collect()
+}
+
+/// Returns the number of events at the end for which a source has no fragment, if they are few and
+/// each event before has one: the source of a board that counts triggers itself ends so when the
+/// board has missed that many.
+fn lost_count(source: &SourceSummary) -> u64 {
+    let was_silent = source.missing_by_cause.keys().all(|cause| *cause == Cause::Silent);
+    let is_count = source.missing == source.missing_at_end && source.missing <= FEW && was_silent;
+    if is_count { source.missing } else { 0 }
 }
 
 /// Returns the causes for which events lack fragments of a source, and for how long it was down.

@@ -135,6 +135,10 @@ impl<'a> Summary<'a> {
             reported: seat.report.is_some(),
             missing: self.books.missing(index),
             missing_by_cause: self.books.missing_by_cause(index).clone(),
+            missing_at_end: match &seat.report {
+                Some(own) => self.books.counts().triggered.saturating_sub(own.last_event),
+                None => 0,
+            },
             down_s: seat.down_time.as_secs_f64(),
             ..SourceSummary::of(seat.id.number(), own, lanes)
         }

@@ -1,6 +1,9 @@
 //! [`Verdicts`]: the supervisor's answers to doubts about timestamps. It asks the sources, records
 //! what is found, and acts on it.
 
+#[cfg(test)]
+mod tests;
+
 use super::{
     ChangeError, OnSlip, Recipients, SupervisorCore,
     alignment::{AlignmentWatch, Asking, Misaligned},
@@ -12,7 +15,7 @@ use crate::{
     index::ClockIndex,
     time::Instant,
     wire::{
-        control::{AlignmentReport, Learn, Message, Readings},
+        control::{AlignmentReport, ClockRelations, Learn, Message, Readings},
         journal::Judged,
     },
 };
@@ -43,6 +46,14 @@ impl Verdicts<'_> {
             Ok(returned) => returned,
             Err(fault) => return self.core.expel(peer, fault.problem, now),
         };
+        if let (Some(begun), Some(relations)) = (&mut self.core.begun, &report.relations) {
+            let proven =
+                |relations: &ClockRelations| relations.clocks.iter().filter(|clock| clock.is_proven).count();
+            let is_less = begun.relations.as_ref().is_some_and(|known| proven(known) > proven(relations));
+            if watch.is_sound(relations) && !is_less {
+                begun.relations = Some(relations.clone());
+            }
+        }
         for source in returned {
             let named = self.core.plan.named(Peer::Source(source));
             self.judge(source, None, now);
@@ -164,6 +175,11 @@ impl Verdicts<'_> {
     }
 
     fn tell_to_learn(&mut self, source: SourceId) {
+        let clock = self.core.plan.clocks.index(source);
+        let relations = self.core.begun.as_mut().and_then(|begun| begun.relations.as_mut());
+        if let Some(known) = relations.zip(clock).and_then(|(all, clock)| all.clocks.get_mut(clock.get())) {
+            known.is_proven = false;
+        }
         let builders: Vec<_> =
             self.core.roster.builders().iter().filter(|seat| seat.is_active()).map(|seat| seat.id).collect();
         for builder in builders {

@@ -121,10 +121,11 @@ fn begin() -> Begin {
         }],
         lead: 4,
         host_times: true,
+        relations: Some(relations()),
     }
 }
 
-fn doubts() -> AlignmentReport {
+fn relations() -> ClockRelations {
     let relation = ClockRelation {
         ticks: 77,
         at: 64_000,
@@ -132,11 +133,16 @@ fn doubts() -> AlignmentReport {
         phase: 0.25f64.to_bits(),
         rate: 1e-5f64.to_bits(),
         bound: 2e-7f64.to_bits(),
+        is_suspect: true,
     };
+    ClockRelations { lead: 0, at: 128_000, host_ns: 9_000, clocks: vec![relation] }
+}
+
+fn doubts() -> AlignmentReport {
     AlignmentReport {
         doubts: vec![ClockDoubt { source: 3, first: 41, is_suspect: true, is_tie: true }],
         returned: vec![1],
-        relations: Some(ClockRelations { lead: 0, at: 128_000, host_ns: 9_000, clocks: vec![relation] }),
+        relations: Some(relations()),
     }
 }
 
@@ -277,6 +283,7 @@ fn source() -> SourceReport {
         unplaced: 38,
         lost_wraps: 39,
         counter_invalid: 40,
+        last_event: 41,
     }
 }
 

@@ -8,7 +8,6 @@ mod tests;
 use core::time::Duration;
 
 use evb_core::{
-    alignment::GuardedClocks,
     builder::{Output, RosterError},
     event::Event,
     id::{RunNumber, SourceId},
@@ -330,7 +329,7 @@ impl BuilderRole {
                 self.attendance.begin(&begin)?;
                 self.plan.set_run(RunNumber::new(begin.run));
                 self.core.set_run(RunNumber::new(begin.run));
-                self.core.guard(GuardedClocks::of(&begin));
+                self.core.guard(&begin);
                 self.begin = Some(Box::new(begin));
             }
             Some(Message::Roster(roster)) => self.handle_roster(&roster, now)?,

@@ -59,16 +59,3 @@ fn a_reading_gives_back_its_time_in_every_wrap() {
         }
     }
 }
-
-#[test]
-fn a_known_relation_needs_no_common_zero() {
-    let (lead, scale) = (scale(1e8, 48), scale(5e7, 48));
-    let known = KnownRelation { ticks: 500, lead_ticks: 1_000_000, rate: 2e-6, bound: 1e-6 };
-    // The lead reads 1 ms more at time 0.
-    let relation = Relation::known(&scale, &lead, &known, 1_100_000);
-    let residual = relation.residual(&scale, 500 + 50_000, 0);
-    assert!(residual.abs() < 3.0 * PER_NANOSECOND, "2 ppm of 1 ms: {residual}");
-    assert_eq!(relation.bound, 1e-6);
-    let nonsense = KnownRelation { rate: f64::NAN, bound: f64::NAN, ..known };
-    Relation::known(&scale, &lead, &nonsense, 0).invariants();
-}

@@ -51,6 +51,7 @@ fn fragments_go_to_their_events_and_each_fault_is_counted() {
         pushed: found.pushed,
         pushed_bytes: found.pushed_bytes,
         backlog_peak_bytes: found.backlog_peak_bytes,
+        last_event: 65_540,
         uncommitted: found.uncommitted,
         ..SourceReport::default()
     };

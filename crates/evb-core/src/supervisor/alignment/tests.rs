@@ -44,7 +44,7 @@ struct System {
 
 impl System {
     fn new() -> Self {
-        let guard = |_| EventGuard::new(clocks(), Duration::from_millis(250)).unwrap();
+        let guard = |_| EventGuard::new(clocks(), None, Duration::from_millis(250)).unwrap();
         Self {
             watch: AlignmentWatch::new(&clocks()).unwrap(),
             guards: (0..BUILDERS).map(guard).collect(),
@@ -63,7 +63,8 @@ impl System {
     }
 
     /// Builds an event in which each source delivers what belongs to the event that `of` names.
-    fn build(&mut self, event: u64, of: impl Fn(SourceId, u64) -> u64) {
+    /// Returns the relations that the builder reports.
+    fn build(&mut self, event: u64, of: impl Fn(SourceId, u64) -> u64) -> Option<ClockRelations> {
         let (id, now) = (EventId::new(event), Self::at(event));
         self.watch.note_trigger(id, now);
         let mut built = Event { id, utc: crate::time::Utc::from_nanos(now.as_nanos()), ..Event::default() };
@@ -88,6 +89,7 @@ impl System {
         let report = guard.next_report(now).filter(|_| self.unheard != Some(event % BUILDERS));
         report.iter().for_each(|report| self.hear(report, id));
         self.talk(now);
+        report?.relations
     }
 
     fn hear(&mut self, report: &AlignmentReport, decided: EventId) {
@@ -139,7 +141,7 @@ fn a_board_that_misses_a_trigger_is_named_with_event_and_size_of_the_slip() {
             true => event.saturating_add_signed(shift),
             false => event,
         };
-        (1..=700).for_each(|event| system.build(event, of));
+        (1..=700).for_each(|event| drop(system.build(event, of)));
         let [found] = system.found.as_slice() else { panic!("{shift}: {:?}", system.found) };
         let verdict = Explanation::Slip { shift, offset_is_new: false };
         assert_eq!((found.verdict, found.since, found.is_disputed), (verdict, EventId::new(500), false));
@@ -153,7 +155,7 @@ fn a_board_that_misses_a_trigger_is_named_with_event_and_size_of_the_slip() {
 fn a_slip_is_named_from_its_first_event_although_a_builder_that_got_it_says_nothing() {
     let mut system = System { unheard: Some(0), ..System::new() };
     let of = |source: SourceId, event: u64| event + u64::from(source.number() == 3 && event >= 500);
-    (1..=700).for_each(|event| system.build(event, of));
+    (1..=700).for_each(|event| drop(system.build(event, of)));
     let found: Vec<_> = system.found.iter().map(|found| (found.verdict, found.since)).collect();
     assert_eq!(found, [(Explanation::Slip { shift: 1, offset_is_new: false }, EventId::new(500))]);
 }
@@ -162,7 +164,7 @@ fn a_slip_is_named_from_its_first_event_although_a_builder_that_got_it_says_noth
 fn a_slip_whose_first_readings_have_left_the_rings_is_named_since_the_first_doubt() {
     let mut system = System { ahead: 300, ..System::new() };
     let of = |source: SourceId, event: u64| event + u64::from(source.number() == 3 && event >= 500);
-    (1..=700).for_each(|event| system.build(event, of));
+    (1..=700).for_each(|event| drop(system.build(event, of)));
     let found: Vec<_> = system.found.iter().map(|found| (found.verdict, found.since)).collect();
     assert_eq!(found, [(Explanation::Slip { shift: 1, offset_is_new: false }, EventId::new(500))]);
 }
@@ -173,7 +175,7 @@ fn a_source_that_agrees_again_is_no_longer_misaligned() {
     let of = |source: SourceId, event: u64| {
         event + u64::from(source == source_of_the_fault() && (500..600).contains(&event))
     };
-    (1..=800).for_each(|event| system.build(event, of));
+    (1..=800).for_each(|event| drop(system.build(event, of)));
     assert_eq!((system.found.len(), system.returned.as_slice()), (1, [source_of_the_fault()].as_slice()));
     assert_eq!(system.watch.misaligned().count(), 0);
     assert_eq!(system.flagged, (500..600).collect::<Vec<_>>());
@@ -188,7 +190,7 @@ fn a_slip_shortly_before_the_end_is_named_or_at_least_suspected() {
     for last in [501, 503, 505, 510, 520, 535] {
         let mut system = System::new();
         let of = |source: SourceId, event: u64| event + u64::from(source.number() == 3 && event >= 500);
-        (1..=last).for_each(|event| system.build(event, of));
+        (1..=last).for_each(|event| drop(system.build(event, of)));
         let now = System::at(last + 1);
         for guard in 0..system.guards.len() {
             let report = system.guards[guard].last_report();
@@ -211,7 +213,7 @@ fn a_slip_shortly_before_the_end_is_named_or_at_least_suspected() {
 fn a_question_that_a_source_does_not_answer_ends_after_some_time() {
     let mut system = System::new();
     let of = |source: SourceId, event: u64| event + u64::from(source.number() == 3 && event >= 100);
-    (1..=102).for_each(|event| system.build(event, of));
+    (1..=102).for_each(|event| drop(system.build(event, of)));
     let question = system.watch.question.as_mut().unwrap();
     question.waits_for.insert(source(1));
     let until = system.watch.next_timeout().unwrap();
@@ -224,15 +226,37 @@ fn a_question_that_a_source_does_not_answer_ends_after_some_time() {
 fn doubts_about_sources_without_a_clock_and_impossible_relations_are_malformed() {
     let mut system = System::new();
     let of = |source: SourceId, event: u64| event + u64::from(source.number() == 3 && event >= 100);
-    (1..=99).for_each(|event| system.build(event, of));
+    (1..=99).for_each(|event| drop(system.build(event, of)));
     let doubt = crate::wire::control::ClockDoubt { source: 9, first: 3, is_suspect: true, is_tie: false };
     let report = AlignmentReport { doubts: vec![doubt], ..AlignmentReport::default() };
     assert!(system.watch.handle_report(&report, EventId::new(99)).is_err());
-    let relations = crate::wire::control::ClockRelations::default();
+    let relations = ClockRelations::default();
     let known = crate::wire::control::ClockDoubt { source: 3, ..doubt };
     let report =
         AlignmentReport { doubts: vec![known], relations: Some(relations), ..AlignmentReport::default() };
     assert!(system.watch.handle_report(&report, EventId::new(99)).is_err());
     let uneven = Readings { events: vec![1], ..Readings::default() };
     assert!(system.watch.handle_readings(source(1), &uneven).is_err());
+}
+
+#[test]
+fn a_builder_that_joins_after_a_slip_flags_the_source_and_a_misled_one_tells_nobody() {
+    let mut system = System::new();
+    let of = |source: SourceId, event: u64| event + u64::from(source.number() == 3 && event >= 500);
+    let mut learnt = None;
+    for event in 1..=700 {
+        let reports = system.build(event, of);
+        learnt = reports.filter(|relations| system.watch.is_sound(relations)).or(learnt);
+    }
+    let interval = Duration::from_millis(250);
+    let joined = EventGuard::new(clocks(), learnt.as_ref(), interval).unwrap();
+    let misled = EventGuard::new(clocks(), None, interval).unwrap();
+    (system.guards, system.flagged) = (vec![joined, misled], Vec::new());
+    for event in 701..=1200 {
+        let reports = system.build(event, of);
+        let is_sound = reports.is_some_and(|relations| system.watch.is_sound(&relations));
+        assert!(!is_sound || event % BUILDERS == 0);
+    }
+    system.flagged.retain(|event| event % BUILDERS == 0);
+    assert_eq!(system.flagged, (702..=1200).step_by(2).collect::<Vec<_>>());
 }

@@ -46,6 +46,47 @@ fn the_worst_ten_sources_are_named_and_the_others_counted() {
     );
 }
 
+#[test]
+fn a_source_that_lacks_only_the_last_events_may_have_missed_triggers() {
+    let source = |missing: u64, missing_at_end: u64, cause| SourceSummary {
+        id: 7,
+        reported: true,
+        fragments: 1000 - missing,
+        missing,
+        missing_at_end,
+        missing_by_cause: [(cause, missing)].into(),
+        ..SourceSummary::default()
+    };
+    let may_have = "in wrong events, which a `clock` of the source would show";
+    let of_board = "if its board numbers what it sees, it may have missed";
+    let cases = [
+        (
+            source(1, 1, Cause::Silent),
+            format!(
+                "source 7 delivered 999 of 1000 fragments, none for the last event: {of_board} one before, and later fragments are {may_have}"
+            ),
+        ),
+        (
+            source(3, 3, Cause::Silent),
+            format!(
+                "source 7 delivered 997 of 1000 fragments, none for the last 3 events: {of_board} as many triggers before, and later fragments are {may_have}"
+            ),
+        ),
+        (
+            source(3, 2, Cause::Silent),
+            "source 7 is missing in 3 events (3 silent until the deadline); its log says why".to_owned(),
+        ),
+        (source(3, 3, Cause::Down), "source 7 is missing in 3 events (3 down); its log says why".to_owned()),
+        (
+            source(400, 400, Cause::Silent),
+            "source 7 is missing in 400 events (400 silent until the deadline); its log says why".to_owned(),
+        ),
+    ];
+    for (source, expected) in cases {
+        assert_eq!(problems(&[source], true), [expected]);
+    }
+}
+
 /// Each count of unused data has a finding of its rank. A fragment that came too late is named by
 /// the event that lacks it.
 #[test]

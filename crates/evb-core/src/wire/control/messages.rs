@@ -108,6 +108,7 @@ messages! {
         run: u32 = 1, run_id: RunId = 2, begun_utc_ns: u64 = 3, begun_ns: u64 = 4, clock_state: u32 = 5,
         kind: String = 6, comment: String = 7, sources: Vec<Name> = 8, builders: Vec<Name> = 9,
         clocks: Vec<Clock> = 10, lead: u32 = 11, host_times: bool = 12,
+        relations: Option<ClockRelations> = 13,
     }
     /// Name of a source or builder.
     pub struct Name { id: u32 = 1, name: String = 2 }
@@ -129,6 +130,7 @@ messages! {
     #[derive(Copy)]
     pub struct ClockRelation {
         ticks: u64 = 1, at: u64 = 2, is_proven: bool = 3, phase: u64 = 4, rate: u64 = 5, bound: u64 = 6,
+        is_suspect: bool = 7,
     }
     /// The supervisor's question for the timestamps of a source's last events, to be answered when
     /// the source has the fragment of `event`.

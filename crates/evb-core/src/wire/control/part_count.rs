@@ -13,7 +13,7 @@ use crate::{set::MAX_SOURCES, wire::encoding::Encoding as _};
 /// The fields of a `Control` that repeat a message, each by its path of tags in
 /// `proto/control.proto` from the outermost, with the limit of their number and the name of the
 /// control message.
-const LIMITS: [(&[u32], usize, &str); 10] = [
+const LIMITS: [(&[u32], usize, &str); 11] = [
     (&[1, 4], MAX_BUILDERS, "Roster"),
     (&[4, 2], MAX_EXCEPTIONS, "Completions"),
     (&[8, 1, 23], MAX_PATHS, "Report"),
@@ -23,6 +23,7 @@ const LIMITS: [(&[u32], usize, &str); 10] = [
     (&[15, 8], MAX_SOURCES, "Begin"),
     (&[15, 9], MAX_BUILDERS, "Begin"),
     (&[15, 10], MAX_SOURCES, "Begin"),
+    (&[15, 13, 4], MAX_SOURCES, "Begin"),
     (&[19, 1], MAX_SOURCES, "AlignmentReport"),
     (&[19, 3, 4], MAX_SOURCES, "AlignmentReport"),
 ];
