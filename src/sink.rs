@@ -10,6 +10,7 @@ pub(crate) mod stage;
 use std::{collections::BTreeSet, future::Future};
 
 use evb_core::{
+    alignment::Episode,
     event::Event,
     id::{EventId, RunNumber, ranges},
     units::Bytes,
@@ -187,6 +188,11 @@ pub trait Sink: Send + 'static {
     fn commit(&mut self) -> impl Future<Output = Result<(), SinkError>> + Send {
         std::future::ready(Ok(()))
     }
+
+    /// Takes all episodes so far of sources whose timestamps disagreed, in the order of the first
+    /// events. The builder calls this after each change, and after [`Self::begin`] if there are
+    /// any.
+    fn note_episodes(&mut self, _episodes: &[Episode]) {}
 
     /// Returns the space of the storage to which the sink writes; `None` if there is no storage.
     /// The builder calls this about once a second, on the sink's thread.

@@ -149,6 +149,7 @@ impl Driver {
                     self.stage.begin(RunFacts::of(&begin, self.role.core().config()));
                     more = true;
                 }
+                BuilderOutput::Episodes(told) => self.stage.note_episodes(told),
                 BuilderOutput::ExpectEnd => self.stage.expect_end(),
                 BuilderOutput::Ended(outcome) => self.outcome = Some(*outcome),
             }

@@ -11,6 +11,7 @@ use std::{
 };
 
 use evb_core::{
+    alignment::Episode,
     event::Event,
     id::{BuilderId, RunNumber},
     quantities::counted,
@@ -54,6 +55,7 @@ pub(crate) struct Stage {
     events: mpsc::Sender<Event>,
     fates: mpsc::Receiver<(Event, Fate)>,
     ending: watch::Sender<bool>,
+    episodes: watch::Sender<Vec<Episode>>,
     space: watch::Receiver<Option<SinkSpace>>,
     gone: watch::Receiver<Vec<String>>,
 }
@@ -94,6 +96,11 @@ impl Stage {
         self.ending.send_replace(true);
     }
 
+    /// Tells the sink what happened to sources.
+    pub(crate) fn note_episodes(&mut self, told: Vec<Episode>) {
+        self.episodes.send_modify(|all| told.into_iter().for_each(|episode| Episode::note(all, episode)));
+    }
+
     /// Returns the space of the storage to which the sink writes, as of the last check.
     pub(crate) fn space(&self) -> Option<SinkSpace> {
         *self.space.borrow()
@@ -129,6 +136,7 @@ pub(crate) fn start<S: Sink>(
     let (events, incoming) = mpsc::channel(ROOM);
     let (outgoing, fates) = mpsc::channel(ROOM);
     let (ending, is_ending) = watch::channel(false);
+    let (note_episodes, episodes) = watch::channel(Vec::new());
     let (show_space, space) = watch::channel(None);
     let (tell_gone, gone) = watch::channel(Vec::new());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -136,7 +144,7 @@ pub(crate) fn start<S: Sink>(
     crate::threads::start(format!("sink {builder}"), move || {
         let _builder = span.entered();
         runtime.block_on(async {
-            let mut sink = SinkBeginning { sink, facts: None, has_begun: false, tell_gone };
+            let mut sink = SinkBeginning { sink, facts: None, has_begun: false, episodes, tell_gone };
             let result = sink.sink.prepare().await;
             let is_able = result.as_ref().err().is_none_or(SinkError::is_passing);
             // The builder may have stopped waiting for the answer.
@@ -148,7 +156,8 @@ pub(crate) fn start<S: Sink>(
             }
         });
     })?;
-    Ok((Stage { begins, begun, events, fates, ending, space, gone }, has_prepared))
+    let stage = Stage { begins, begun, events, fates, ending, episodes: note_episodes, space, gone };
+    Ok((stage, has_prepared))
 }
 
 /// The stage's ends of the channels to the builder.
@@ -166,6 +175,8 @@ struct SinkBeginning<S> {
     /// Facts about the run that the sink has begun, or has to begin.
     facts: Option<RunFacts>,
     has_begun: bool,
+    /// Episodes of sources whose timestamps disagreed.
+    episodes: watch::Receiver<Vec<Episode>>,
     /// Sentences about stored events that are gone, for the builder's report.
     tell_gone: watch::Sender<Vec<String>>,
 }
@@ -196,8 +207,17 @@ impl<S: Sink> SinkBeginning<S> {
         if !self.has_begun {
             self.sink.begin(facts).await?;
             self.has_begun = true;
+            self.tell_episodes();
         }
         Ok(())
+    }
+
+    /// Tells a sink that has begun what happened to sources so far.
+    fn tell_episodes(&mut self) {
+        let told = self.episodes.borrow_and_update();
+        if self.has_begun && !told.is_empty() {
+            self.sink.note_episodes(&told);
+        }
     }
 
     async fn close(&mut self) {
@@ -240,6 +260,10 @@ async fn run<S: Sink>(
                 let begun = sink.change(facts, &mut patience).await;
                 // The builder may be gone, which the end of its events shows.
                 let _ = say_begun.send(begun).await;
+                continue;
+            }
+            Ok(()) = sink.episodes.changed() => {
+                sink.tell_episodes();
                 continue;
             }
             _ = looks.tick() => {

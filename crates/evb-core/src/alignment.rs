@@ -38,12 +38,14 @@ pub mod explanation;
 pub mod gathered;
 mod case;
 pub mod inquiry;
+pub mod episode;
 pub mod report;
 pub mod stream_guard;
 
 pub use crate::event::Alignment;
 pub use clock::{ClockError, ClockWrap, DetectorClock};
 pub use counter::{CounterError, CounterStart, TriggerCounter};
+pub use episode::Episode;
 pub use explanation::Explanation;
 pub use gathered::Gathered;
 pub use guard::{Guard, Observation};

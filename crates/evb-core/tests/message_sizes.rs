@@ -13,10 +13,10 @@ use evb_core::{
         control::{
             AlignmentReport, Assignments, Begin, BuilderAddress, BuilderReport, Clock, ClockDoubt,
             ClockRelation, ClockRelations, Completions, ContradictionReport, Control, DatagramReport,
-            DatagramTimes, Decisions, Exception, GrantStages, Holding, Holdings, LaneReport, Live, MAX_BATCH,
-            MAX_BUILDERS, MAX_CAUSE, MAX_CHANGED, MAX_EXCEPTIONS, MAX_MESSAGE, MAX_MISSING, MAX_NAME,
-            MAX_OUTSTANDING, MAX_PATHS, Message, Name, Outcome, PathReport, RefusalReport, Report,
-            RoleReport, Roster, SourceReport, TrainReport,
+            DatagramTimes, Decisions, Episode, Episodes, Exception, GrantStages, Holding, Holdings,
+            LaneReport, Live, MAX_BATCH, MAX_BUILDERS, MAX_CAUSE, MAX_CHANGED, MAX_EPISODES, MAX_EXCEPTIONS,
+            MAX_MESSAGE, MAX_MISSING, MAX_NAME, MAX_OUTSTANDING, MAX_PATHS, Message, Name, Outcome,
+            PathReport, RefusalReport, Report, RoleReport, Roster, SourceReport, TrainReport,
         },
         encoding::Encoding as _,
     },
@@ -265,6 +265,21 @@ fn doubts() -> AlignmentReport {
     }
 }
 
+/// Returns as many episodes as are kept, with the longest sentence.
+fn episodes() -> Episodes {
+    let episode = Episode {
+        source: ID,
+        since: MOST,
+        until: MOST,
+        kind: "single timestamps".to_owned(),
+        shift: MOST,
+        is_misaligned: true,
+        is_disputed: true,
+        sentence: "s".repeat(100 + MAX_NAME),
+    };
+    Episodes { episodes: vec![episode; MAX_EPISODES] }
+}
+
 fn completions() -> Completions {
     let exception = |missing| Exception {
         event: MOST,
@@ -300,6 +315,7 @@ fn sizes() -> BTreeMap<String, usize> {
     let sizes = [
         ("`Begin`", size(Message::Begin(begin()))),
         ("`AlignmentReport`", size(Message::Alignment(doubts()))),
+        ("`Episodes`", size(Message::Episodes(episodes()))),
         ("`Roster`", size(Message::Roster(roster()))),
         ("`Decisions`", size(Message::Decisions(decisions))),
         ("`Assignments`", size(Message::Assignments(assignments))),

@@ -4,6 +4,7 @@ use std::{
 };
 
 use evb_core::{
+    alignment::Episode,
     event::Event,
     id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
 };
@@ -27,6 +28,7 @@ struct Moody {
     taken: Arc<Mutex<Vec<u64>>>,
     commit: Arc<Mutex<Option<SinkError>>>,
     begin: Arc<Mutex<Option<SinkError>>>,
+    told: Arc<Mutex<Vec<Episode>>>,
 }
 
 impl Sink for Moody {
@@ -50,6 +52,10 @@ impl Sink for Moody {
         }
         self.taken.lock().unwrap().append(&mut self.staged);
         Ok(())
+    }
+
+    fn note_episodes(&mut self, episodes: &[Episode]) {
+        episodes.clone_into(&mut self.told.lock().unwrap());
     }
 }
 
@@ -226,6 +232,25 @@ async fn an_error_that_does_not_pass_loses_one_event_and_no_other() {
     stage.submit(event(3)).unwrap();
     assert_eq!(fates(&mut stage, 1).await, [(3, None)]);
     assert_eq!(*taken.lock().unwrap(), [1, 3]);
+}
+
+/// Even if it comes last, and before the sink has begun.
+#[tokio::test]
+async fn what_happened_to_sources_reaches_the_sink() {
+    let episode = |since, until| {
+        let (since, until) = (EventId::new(since), Some(until).filter(|id| *id > 0).map(EventId::new));
+        Episode { source: SourceId::new(7), since, until, ..Episode::default() }
+    };
+    let sink = Moody::default();
+    let told = Arc::clone(&sink.told);
+    let (mut stage, _) = start(BuilderId::new(1), sink, Box::new(AcceptAll), Duration::from_secs(5)).unwrap();
+    stage.note_episodes(vec![episode(5, 0)]);
+    begin(&mut stage, 1).await.0.unwrap();
+    assert_eq!(*told.lock().unwrap(), [episode(5, 0)]);
+    stage.note_episodes(vec![episode(9, 0)]);
+    stage.note_episodes(vec![episode(5, 8)]);
+    stage.close().await;
+    assert_eq!(*told.lock().unwrap(), [episode(5, 8), episode(9, 0)]);
 }
 
 #[tokio::test]

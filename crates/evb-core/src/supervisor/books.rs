@@ -16,6 +16,7 @@ use super::{
     peer_names::short,
 };
 use crate::{
+    alignment::Episode,
     event::Cause,
     id::{BuilderId, SourceId},
     index::{BuilderIndex, Per, SourceIndex},
@@ -387,6 +388,12 @@ impl Books {
         let finding = Finding { problem: remark.clone(), remark: true, ..Finding::default() };
         outbox.journal(What::Finding(finding), now);
         self.findings.remark(remark);
+    }
+
+    /// Records what happened to a source, for the files of the builders.
+    pub(super) fn note_episode(&mut self, episode: Episode, outbox: &mut Outbox, now: Instant) {
+        outbox.journal(What::Episode(episode.message()), now);
+        self.findings.note_episode(episode);
     }
 
     /// Records the reason why the run cannot begin or continue.

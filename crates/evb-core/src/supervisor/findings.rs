@@ -5,7 +5,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use crate::quantities::counted;
+use crate::{alignment::Episode, quantities::counted};
 
 /// Number of different findings that are kept; further findings are only counted.
 const FINDINGS_LIMIT: usize = 64;
@@ -20,9 +20,19 @@ pub(super) struct Findings {
     losses: BTreeMap<String, u64>,
     unsaid: u64,
     failure: Option<String>,
+    /// Episodes of sources whose timestamps disagreed, for the files.
+    episodes: Vec<Episode>,
 }
 
 impl Findings {
+    pub(super) fn note_episode(&mut self, episode: Episode) {
+        Episode::note(&mut self.episodes, episode);
+    }
+
+    pub(super) fn episodes(&self) -> &[Episode] {
+        &self.episodes
+    }
+
     /// Adds a problem that ends the run, or prevents it from beginning.
     pub(super) fn fail(&mut self, problem: String) {
         self.failure.get_or_insert_with(|| problem.clone());

@@ -20,15 +20,15 @@ use super::{
     seats::{BuilderSeat, Connection, Leaving},
 };
 use crate::{
-    alignment::message_of,
+    alignment::{Episode, message_of},
     id::{BuilderId, Peer},
     index::{BuilderIndex, SourceIndex},
     quantities::counted,
     time::Instant,
     wire::{
         control::{
-            Begin, Finish, Heartbeat, Hello, MAX_BUILDERS, Message, Name, Reason, Refusal, RunEnd, Stop,
-            Welcome,
+            Begin, Episodes, Finish, Heartbeat, Hello, MAX_BUILDERS, Message, Name, Reason, Refusal, RunEnd,
+            Stop, Welcome,
         },
         journal::{Change, Membership as Entry},
     },
@@ -176,6 +176,11 @@ impl PeerMembership<'_> {
             self.assigner.send_again(index, 0, self.roster, self.outbox);
         }
         let to = self.roster.recipient(seat);
+        let episodes = self.books.findings().episodes();
+        if let (Seat::Builder(_), false) = (seat, episodes.is_empty()) {
+            let episodes = episodes.iter().map(Episode::message).collect();
+            self.outbox.send(to.clone(), Message::Episodes(Episodes { episodes }));
+        }
         if self.phase.is_draining() || self.phase.is_reporting() {
             let stop = Stop { cause: "the run takes no more triggers".to_owned() };
             self.outbox.send(to.clone(), Message::Stop(stop));

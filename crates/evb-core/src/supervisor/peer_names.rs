@@ -107,5 +107,6 @@ pub(super) fn kind(message: &Message) -> &'static str {
         Message::ReadingsWanted(_) => "a question for timestamps",
         Message::Readings(_) => "timestamps",
         Message::Learn(_) => "a learn message",
+        Message::Episodes(_) => "episodes",
     }
 }

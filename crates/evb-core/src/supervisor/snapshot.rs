@@ -49,6 +49,7 @@ pub(super) fn entries(core: &SupervisorCore, now: Instant) -> Vec<Entry> {
     }));
     let misaligned = core.watch.iter().flat_map(|watch| watch.misaligned());
     whats.extend(misaligned.map(|(source, known)| What::Judged(known.entry(source))));
+    whats.extend(books.findings().episodes().iter().map(|episode| What::Episode(episode.message())));
     whats.push(What::Paused(intake.is_paused()));
     whats.extend(intake.rate().map(|rate| What::Rate(rate.hertz())));
     let entry = |at: Instant, what| Entry { at_ns: at.as_nanos(), what: Some(what) };

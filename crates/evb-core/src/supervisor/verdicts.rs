@@ -8,14 +8,15 @@ use super::{
     ChangeError, OnSlip, Recipients, SupervisorCore,
     alignment::{AlignmentWatch, Asking, Misaligned},
     journal::What,
+    seats::BuilderSeat,
 };
 use crate::{
-    alignment::{DetectorClock, Explanation, Finding},
-    id::{Peer, SourceId},
+    alignment::{DetectorClock, Episode, Explanation, Finding},
+    id::{EventId, Peer, SourceId},
     index::ClockIndex,
     time::Instant,
     wire::{
-        control::{AlignmentReport, ClockRelations, Learn, Message, Readings},
+        control::{AlignmentReport, ClockRelations, Episodes, Learn, Message, Readings},
         journal::Judged,
     },
 };
@@ -57,6 +58,7 @@ impl Verdicts<'_> {
         for source in returned {
             let named = self.core.plan.named(Peer::Source(source));
             self.judge(source, None, now);
+            self.end_episodes(source, decided, now);
             self.remark(
                 format!("{named} agrees with the other clocks again, since event {decided} or before"),
                 now,
@@ -120,6 +122,7 @@ impl Verdicts<'_> {
         let named = self.core.plan.named(Peer::Source(source));
         let remark = format!("an operator took the timestamps of {named} as right from event {decided} on");
         self.judge(source, None, now);
+        self.end_episodes(source, decided, now);
         self.tell_to_learn(source);
         self.remark(remark, now);
         Ok(())
@@ -138,6 +141,7 @@ impl Verdicts<'_> {
         };
         let text = format!("since event {since}, {named} {sentence}{or}");
         let run = self.core.plan.run;
+        self.tell_episodes([Episode::of(finding, source, |clock| self.name_of(clock))], now);
         if !finding.verdict.is_misaligned() {
             self.remark(text, now);
             if finding.verdict != Explanation::SingleStamps {
@@ -180,11 +184,35 @@ impl Verdicts<'_> {
         if let Some(known) = relations.zip(clock).and_then(|(all, clock)| all.clocks.get_mut(clock.get())) {
             known.is_proven = false;
         }
-        let builders: Vec<_> =
-            self.core.roster.builders().iter().filter(|seat| seat.is_active()).map(|seat| seat.id).collect();
+        self.tell_builders(&Message::Learn(Learn { source: source.number().into() }), BuilderSeat::is_active);
+    }
+
+    /// Notes that a source delivers the fragments of the right events again.
+    fn end_episodes(&mut self, source: SourceId, decided: EventId, now: Instant) {
+        let all = self.core.books.findings().episodes().iter();
+        let lasting = all.filter(|known| known.source == source && known.misaligned && known.until.is_none());
+        let over: Vec<_> = lasting.map(|known| Episode { until: Some(decided), ..known.clone() }).collect();
+        self.tell_episodes(over, now);
+    }
+
+    /// Records episodes, and tells the builders, whose files keep them.
+    fn tell_episodes(&mut self, episodes: impl IntoIterator<Item = Episode>, now: Instant) {
+        let core = &mut *self.core;
+        let mut told = Episodes::default();
+        for episode in episodes {
+            told.episodes.push(episode.message());
+            core.books.note_episode(episode, &mut core.outbox, now);
+        }
+        if !told.episodes.is_empty() {
+            self.tell_builders(&Message::Episodes(told), |seat| seat.connection.is_some());
+        }
+    }
+
+    fn tell_builders(&mut self, message: &Message, takes: impl Fn(&BuilderSeat) -> bool) {
+        let seats = self.core.roster.builders().iter().filter(|seat| takes(seat));
+        let builders: Vec<_> = seats.map(|seat| seat.id).collect();
         for builder in builders {
-            let learn = Message::Learn(Learn { source: source.number().into() });
-            self.core.outbox.send(Recipients::Builder(builder), learn);
+            self.core.outbox.send(Recipients::Builder(builder), message.clone());
         }
     }
 

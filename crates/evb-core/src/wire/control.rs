@@ -37,6 +37,9 @@ pub const MAX_MISSING: usize = 1 << 19;
 /// Length of the longest cause in an exception, in characters.
 pub const MAX_CAUSE: usize = 200;
 
+/// Most episodes of a run that are kept (docs/reference/protocol.md RUN-49).
+pub const MAX_EPISODES: usize = 1000;
+
 /// Length of the longest reason for which a peer refuses or leaves, in characters.
 pub const MAX_REASON: usize = 500;
 

@@ -5,7 +5,7 @@
 use crate::id::RunId;
 
 use super::{
-    control::{self, Begin},
+    control::{self, Begin, Episode},
     encoding::{choices, enumerations, messages},
 };
 
@@ -20,7 +20,7 @@ choices! {
         Decided(Decided) = 7, Reassigned(Reassigned) = 8, Accounted(Accounted) = 9, Over(u32) = 10, Lost(Lost) = 11,
         Membership(Membership) = 12, Finding(Finding) = 13, Paused(bool) = 14, Stopping(String) = 15,
         Ended(u32) = 16, Totals(Totals) = 17, Rate(f64) = 18, Resumed(Resumed) = 19, Begin(Begin) = 20,
-        Judged(Judged) = 21,
+        Judged(Judged) = 21, Episode(Episode) = 22,
     }
 }
 

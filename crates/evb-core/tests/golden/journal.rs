@@ -3,7 +3,7 @@
 use evb_core::{
     id::RunId,
     wire::{
-        control::{Begin, Completions, Decisions, Exception, Outcome, Role},
+        control::{Begin, Completions, Decisions, Episode, Exception, Outcome, Role},
         journal::{
             Accounted, Begun, Blame, BuilderCounts, BuilderTotals, CauseOfLoss, Change, Decided, Entry,
             Expectation, Finding, Held, Judged, Lost, Membership, Reassigned, Registered, Resumed,
@@ -98,6 +98,7 @@ fn changes() -> Vec<(&'static str, What)> {
                 sentence: "missed 1 trigger".to_owned(),
             }),
         ),
+        ("episode", What::Episode(Episode { source: 3, since: 41, shift: 1, ..Episode::default() })),
     ]
 }
 

@@ -9,11 +9,11 @@ use evb_core::{
         control::{
             Accepted, Accounted, AlignmentReport, Assignments, Begin, Begun, BuilderAddress, BuilderReport,
             Clock, ClockDoubt, ClockRelation, ClockRelations, Completions, ContradictionReport, Control,
-            DatagramReport, DatagramTimes, Decisions, Exception, Finish, GrantStages, Heartbeat, Hello,
-            HelloReply, Holding, Holdings, LaneReport, LaneState, Learn, Leaving, Live, Load, Message, Name,
-            Outcome, PathReport, ReadingsWanted, ReadoutState, ReadoutStatus, Ready, Reason, Refusal,
-            RefusalReport, Reply, Report, Role, RoleReport, Roster, RunEnd, RunParameters, SourceReport,
-            Stop, TrainReport, Triggers, Welcome,
+            DatagramReport, DatagramTimes, Decisions, Episode, Episodes, Exception, Finish, GrantStages,
+            Heartbeat, Hello, HelloReply, Holding, Holdings, LaneReport, LaneState, Learn, Leaving, Live,
+            Load, Message, Name, Outcome, PathReport, ReadingsWanted, ReadoutState, ReadoutStatus, Ready,
+            Reason, Refusal, RefusalReport, Reply, Report, Role, RoleReport, Roster, RunEnd, RunParameters,
+            SourceReport, Stop, TrainReport, Triggers, Welcome,
         },
         datagram::{Association, DatagramHeader, DatagramKind},
         encoding::Encoding,
@@ -202,6 +202,7 @@ fn control() -> Vec<Example> {
         ("readings wanted", Message::ReadingsWanted(ReadingsWanted { question: 2, event: 60 })),
         ("readings", Message::Readings(readings_message(2, [(60, 900), (59, 850)].into_iter()))),
         ("learn", Message::Learn(Learn { source: 3 })),
+        ("episodes", Message::Episodes(Episodes { episodes: vec![episode()] })),
         ("stop", Message::Stop(Stop { cause: "enough".to_owned() })),
         ("finish", Message::Finish(Finish {})),
         ("run-end", Message::RunEnd(run_end)),
@@ -213,6 +214,20 @@ fn control() -> Vec<Example> {
     ]
     .map(|(name, message)| (name, framed(&Control { message: Some(message) })))
     .into()
+}
+
+/// Returns what happened to a source.
+fn episode() -> Episode {
+    Episode {
+        source: 3,
+        since: 41,
+        until: 60,
+        kind: "slip".to_owned(),
+        shift: (-1i64).cast_unsigned(),
+        is_misaligned: true,
+        is_disputed: false,
+        sentence: "had 1 trigger twice".to_owned(),
+    }
 }
 
 fn reports() -> Vec<Example> {

@@ -8,9 +8,9 @@ use std::{
 
 use evb_config::{Config, SourceEntry};
 use evb_core::{
-    alignment::{Agreement, DetectorClock, Explanation, Finding, StreamGuard},
+    alignment::{Agreement, DetectorClock, Episode, StreamGuard},
     event::Event,
-    id::{BuilderId, EventId, Peer, SourceId},
+    id::{BuilderId, Peer, SourceId},
     index::ClockIndex,
     quantities::counted,
     time::Instant,
@@ -62,25 +62,15 @@ struct SourceReport {
     unknown: u64,
 }
 
-/// An episode of disagreements of one source.
-#[derive(Debug, Serialize)]
-struct Episode {
-    source: u16,
-    /// First event that disagrees.
-    since: u64,
-    kind: &'static str,
-    /// With a slip, the fragment of event n belongs to event n + `shift`.
-    shift: Option<i64>,
-    misaligned: bool,
-    /// True if it may as well be the contrary of the other sources.
-    disputed: bool,
-    text: String,
-}
-
 impl AlignReport {
     /// Returns true if no fragment is known to be in a wrong event.
     pub(super) fn is_aligned(&self) -> bool {
         self.further == 0 && self.episodes.iter().all(|episode| !episode.misaligned)
+    }
+
+    /// Returns what happened to sources.
+    pub(super) fn into_episodes(self) -> Vec<Episode> {
+        self.episodes
     }
 }
 
@@ -112,9 +102,11 @@ pub(super) fn align(
         watch.observe(*scales.entry(by).or_insert(next), event.id, host, &readings);
     }
     let watched = watch.finish();
-    let mut episodes: Vec<Episode> =
-        watched.findings.iter().map(|found| Episode::of(found, &clocks)).collect();
-    episodes.sort_by_key(|episode| (episode.since, episode.source));
+    let mut episodes = Vec::new();
+    for found in &watched.findings {
+        let source = clocks.entries[found.clock.get()].id;
+        Episode::note(&mut episodes, Episode::of(found, source, |clock| clocks.named(clock)));
+    }
     Ok(AlignReport {
         run: run.number(),
         events: watched.events,
@@ -179,25 +171,6 @@ impl SourceReport {
     }
 }
 
-impl Episode {
-    fn of(found: &Finding, clocks: &Clocks<'_>) -> Self {
-        let (kind, text) = (found.verdict.kind(), found.verdict.sentence(|clock| clocks.named(clock)));
-        let shift = match found.verdict {
-            Explanation::Slip { shift, .. } => Some(shift),
-            _ => None,
-        };
-        Self {
-            source: clocks.entries[found.clock.get()].id.number(),
-            since: found.since.number(),
-            kind,
-            shift,
-            misaligned: found.verdict.is_misaligned(),
-            disputed: found.is_disputed,
-            text,
-        }
-    }
-}
-
 impl fmt::Display for AlignReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { run, events, disagreeing, .. } = self;
@@ -216,14 +189,15 @@ impl fmt::Display for AlignReport {
             writeln!(f, "  without a clock, not compared: source {}", ids.join(", "))?;
         }
         for Episode { source, since, text, disputed, .. } in &self.episodes {
-            let name = self.sources.iter().find(|report| report.source == *source).map(|report| &report.name);
-            let named = Peer::Source(SourceId::new(*source)).named(name.map_or("", |name| name));
+            let mut reports = self.sources.iter();
+            let name = reports.find(|report| report.source == source.number()).map(|report| &report.name);
+            let named = Peer::Source(*source).named(name.map_or("", |name| name));
             let or = if *disputed {
                 "; or the other sources did the contrary: a third clock would tell"
             } else {
                 ""
             };
-            writeln!(f, "  since event {}: {named} {text}{or}", EventId::new(*since))?;
+            writeln!(f, "  since event {since}: {named} {text}{or}")?;
         }
         if self.further > 0 {
             writeln!(f, "  and {}", counted(self.further, "further episode"))?;

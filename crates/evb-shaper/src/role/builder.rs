@@ -8,6 +8,7 @@ mod tests;
 use core::time::Duration;
 
 use evb_core::{
+    alignment::Episode,
     builder::{Output, RosterError},
     event::Event,
     id::{RunNumber, SourceId},
@@ -61,6 +62,8 @@ pub enum BuilderOutput {
     Begin(Box<Begin>),
     /// The run is ending: from now on, limit the time for which a sink with a fault is waited for.
     ExpectEnd,
+    /// Episodes of sources whose timestamps disagreed, new or changed: hand them to the sink.
+    Episodes(Vec<Episode>),
     /// The builder's part in the run is over, with this result; no further output follows.
     Ended(Box<Result<RunOutcome, RoleFault>>),
 }
@@ -94,6 +97,8 @@ pub struct BuilderRole {
     expects_end: bool,
     /// The beginning of the run, for which filter and sink have to be prepared.
     begin: Option<Box<Begin>>,
+    /// Episodes that the sink has not been told of.
+    episodes: Vec<Episode>,
     /// Time at which the builder sends its last report even if it still has events; set when the
     /// run is ending.
     finish: Option<Instant>,
@@ -129,6 +134,7 @@ impl BuilderRole {
             sink: AtSink::default(),
             expects_end: false,
             begin: None,
+            episodes: Vec::new(),
             finish: None,
         };
         new.handle_roster(&start.roster, now)?;
@@ -185,6 +191,10 @@ impl BuilderRole {
 
     /// Returns the next action that the driver must carry out.
     pub fn poll(&mut self, now: Instant) -> Option<BuilderOutput> {
+        // They may come together with the end of the run.
+        if !self.episodes.is_empty() {
+            return Some(BuilderOutput::Episodes(core::mem::take(&mut self.episodes)));
+        }
         if let Some(output) = self.attendance.poll(now) {
             return Some(match output {
                 AttendanceOutput::Dial(dial) => BuilderOutput::Dial(dial),
@@ -336,6 +346,9 @@ impl BuilderRole {
             Some(Message::Heartbeat(heartbeat)) => self.core.handle_heartbeat(&heartbeat, now),
             Some(Message::Learn(learn)) => {
                 u16::try_from(learn.source).into_iter().for_each(|id| self.core.learn(SourceId::new(id)));
+            }
+            Some(Message::Episodes(told)) => {
+                self.episodes.extend(told.episodes.iter().filter_map(Episode::of_message));
             }
             Some(Message::Stop(_)) => self.expects_end = true,
             Some(Message::Finish(_)) => {

@@ -2,12 +2,13 @@
 
 use super::{Books, Times};
 use crate::{
+    alignment::Episode,
     event::Cause,
     index::{BuilderIndex, SourceIndex},
     supervisor::nonsense::{Nonsense, count, nonsense, text, total},
     time::Instant,
     wire::{
-        control::MAX_SLOTS,
+        control::{self, MAX_SLOTS},
         journal::{Blame, BuilderTotals, Finding, SourceTotals, Totals},
     },
 };
@@ -125,6 +126,10 @@ impl Books {
     /// Returns true if a builder's next completion has the number `before`.
     pub(in crate::supervisor) fn goes_on_from(&self, builder: BuilderIndex, before: u64) -> bool {
         self.builders[builder].accounted == before
+    }
+
+    pub(in crate::supervisor) fn recall_episode(&mut self, told: &control::Episode) {
+        Episode::of_message(told).into_iter().for_each(|episode| self.findings.note_episode(episode));
     }
 
     pub(in crate::supervisor) fn recall_finding(&mut self, finding: &Finding) {

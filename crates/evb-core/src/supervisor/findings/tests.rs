@@ -1,4 +1,5 @@
 use super::*;
+use crate::{id::EventId, wire::control::MAX_EPISODES};
 
 #[test]
 fn findings_beyond_the_limit_are_counted() {
@@ -22,4 +23,18 @@ fn losses_beyond_the_limit_share_a_cause() {
     let further = findings.losses().find(|(cause, _)| *cause == "further causes");
     assert_eq!(further.map(|(_, events)| *events), Some(5));
     assert_eq!(findings.remarks(), ["it was slow"]);
+}
+
+#[test]
+fn episodes_beyond_the_limit_are_not_kept() {
+    let mut findings = Findings::default();
+    let episode = |since| Episode { since: EventId::new(since), ..Episode::default() };
+    let most = MAX_EPISODES as u64;
+    (1..=most + 5).for_each(|since| findings.note_episode(episode(since)));
+    findings.note_episode(Episode { until: Some(EventId::new(9)), ..episode(2) });
+    assert_eq!(findings.episodes().len(), MAX_EPISODES);
+    assert_eq!(
+        (findings.episodes()[1].until, findings.episodes()[999].since.number()),
+        (Some(EventId::new(9)), most)
+    );
 }

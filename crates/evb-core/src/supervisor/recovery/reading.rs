@@ -155,6 +155,7 @@ impl Reading {
             What::Lost(lost) => self.recall_loss(lost)?,
             What::Membership(membership) => self.recall_membership(membership)?,
             What::Finding(finding) => core.books.recall_finding(finding),
+            What::Episode(episode) => core.books.recall_episode(episode),
             What::Judged(judged) => {
                 if let (Some(watch), Ok(source)) = (&mut core.watch, u16::try_from(judged.source)) {
                     let (since, sentence) = (EventId::new(judged.since), judged.sentence.clone());

@@ -1,5 +1,7 @@
 //! Tests of what the supervisor passes on of the relations that builders learn.
 
+mod episodes;
+
 use crate::{
     alignment::{ClockWrap, DetectorClock, GuardedClocks},
     id::{BuilderId, SourceId},

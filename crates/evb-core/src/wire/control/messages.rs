@@ -29,7 +29,7 @@ choices! {
         Triggers(Triggers) = 10, Ready(Ready) = 11, Accounted(Accounted) = 12, Accepted(Accepted) = 13,
         Holdings(Holdings) = 14, Begin(Begin) = 15, Begun(Begun) = 16, Leaving(Leaving) = 17,
         Readout(ReadoutStatus) = 18, Alignment(AlignmentReport) = 19, ReadingsWanted(ReadingsWanted) = 20,
-        Readings(Readings) = 21, Learn(Learn) = 22,
+        Readings(Readings) = 21, Learn(Learn) = 22, Episodes(Episodes) = 23,
     }
     pub enum RoleReport { Source(SourceReport) = 1, Builder(BuilderReport) = 2 }
 }
@@ -142,6 +142,13 @@ messages! {
     /// The present timestamps of a source are right, so builders learn its clock again.
     #[derive(Copy)]
     pub struct Learn { source: u32 = 1 }
+    /// Episodes of a run that are new or have changed, for the files of the builders.
+    pub struct Episodes { episodes: Vec<Episode> = 1 }
+    /// Events in which something was wrong with the timestamps of a source, and what it was.
+    pub struct Episode {
+        source: u32 = 1, since: u64 = 2, until: u64 = 3, kind: String = 4, shift: u64 = 5,
+        is_misaligned: bool = 6, is_disputed: bool = 7, sentence: String = 8,
+    }
     /// A peer's answer to [`Begin`]: it is ready for events, unless it gives a reason why not.
     pub struct Begun { refusal: String = 1, highest_run: u64 = 2 }
     /// The reason for which a peer ends its part in the run before the run is over.

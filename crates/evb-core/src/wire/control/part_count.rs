@@ -7,13 +7,13 @@ use prost::{
     encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field},
 };
 
-use super::{Control, MAX_BUILDERS, MAX_EXCEPTIONS, MAX_PATHS, MalformedMessage};
+use super::{Control, MAX_BUILDERS, MAX_EPISODES, MAX_EXCEPTIONS, MAX_PATHS, MalformedMessage};
 use crate::{set::MAX_SOURCES, wire::encoding::Encoding as _};
 
 /// The fields of a `Control` that repeat a message, each by its path of tags in
 /// `proto/control.proto` from the outermost, with the limit of their number and the name of the
 /// control message.
-const LIMITS: [(&[u32], usize, &str); 11] = [
+const LIMITS: [(&[u32], usize, &str); 12] = [
     (&[1, 4], MAX_BUILDERS, "Roster"),
     (&[4, 2], MAX_EXCEPTIONS, "Completions"),
     (&[8, 1, 23], MAX_PATHS, "Report"),
@@ -26,6 +26,7 @@ const LIMITS: [(&[u32], usize, &str); 11] = [
     (&[15, 13, 4], MAX_SOURCES, "Begin"),
     (&[19, 1], MAX_SOURCES, "AlignmentReport"),
     (&[19, 3, 4], MAX_SOURCES, "AlignmentReport"),
+    (&[23, 1], MAX_EPISODES, "Episodes"),
 ];
 
 /// Reason why a control message was not decoded. The peer is at fault.

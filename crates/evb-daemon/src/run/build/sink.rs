@@ -5,7 +5,7 @@ use evb::{
     sink::{FileSink, NullSink, RunFacts, Sink, SinkError, SinkSpace},
 };
 use evb_config::{Fsync, SinkEntry};
-use evb_core::id::RunNumber;
+use evb_core::{alignment::Episode, id::RunNumber};
 use evb_file::{FsyncPolicy, WriterOptions};
 
 /// The sink that a configuration names.
@@ -58,6 +58,13 @@ impl Sink for FromConfig {
         match self {
             Self::File(sink) => sink.commit().await,
             Self::Null(sink) => sink.commit().await,
+        }
+    }
+
+    fn note_episodes(&mut self, episodes: &[Episode]) {
+        match self {
+            Self::File(sink) => sink.note_episodes(episodes),
+            Self::Null(sink) => sink.note_episodes(episodes),
         }
     }
 

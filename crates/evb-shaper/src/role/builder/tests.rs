@@ -87,6 +87,7 @@ fn told_with(role: &mut BuilderRole, now: Instant, events: &mut Vec<Event>) -> S
                 format!("lane {lane}")
             }
             BuilderOutput::Begin(begin) => format!("begin {}", begin.run),
+            BuilderOutput::Episodes(told) => format!("{} episodes", told.len()),
             BuilderOutput::ExpectEnd => "expect end".to_owned(),
             BuilderOutput::Ended(_) => "ended".to_owned(),
         });
