@@ -11,6 +11,10 @@ As a module:
             for fragment in event.fragments:
                 print(fragment.source, fragment.timestamp, len(fragment.payload))
         event = file.event(12)                   # by event id, None if it is not there
+    runs, unusable = evb_read.runs_of(evb_read.files_at(["out/events"]))
+    print(runs[0].alignment)                     # sources whose fragments are in wrong events, and what happened
+    for event in runs[0].realigned():            # by event id, with slips repaired
+        ...
 
 As a command:
 
@@ -28,13 +32,16 @@ requirements of docs/reference/file-format.md, which describes both versions of 
 
 import argparse
 import bisect
+import contextlib
 import datetime
+import heapq
+import json
 import os
 import re
 import stat
 import struct
 import sys
-from collections import Counter, namedtuple
+from collections import Counter, deque, namedtuple
 
 FILE_MAGIC = b"\x89EVB\r\n\x1a\n"
 TRAILER_MAGIC = b"EVB-END\n"
@@ -46,6 +53,8 @@ MAX_HEAD = 1 << 22
 MAX_RECORD = 1 << 40
 MAX_RECORDS = 1 << 20
 MAX_TAGS = 1024
+MAX_EPISODES = 1 << 20
+MAX_SHIFT = 1024
 
 # Little-endian, without padding between fields.
 _FRONT = struct.Struct("<8sHHI")
@@ -74,35 +83,43 @@ CAUSES = {
     16: "excluded",
     17: "expendable",
 }
-ALIGNMENTS = ("not checked", "agrees", "disagrees", "not known")
+ALIGNMENTS = ("not checked", "agrees", "disagrees", "not known", "moved")
 CLOCKS = {0: "unknown", 1: "synchronised", 2: "not synchronised"}
 
 Header = namedtuple(
     "Header",
     "run epoch builder sequence created_unix_ns sources creator version run_id begun_unix_ns clock kind comment"
-    " source_names builder_names",
+    " source_names builder_names episodes",
+    defaults=[()],
 )
 Header.__doc__ = """Whose data a file holds.
 
 builder is None in a merged file. run_id has 32 hexadecimal digits, 8 if only these are known, or is empty.
 begun_unix_ns is the begin of the run on the supervisor's clock, 0 if unknown; clock is what the supervisor's kernel
-said of this clock. Format 1 has nothing after creator.
+said of this clock. episodes has what the header says of sources. Format 1 has nothing after creator.
+"""
+
+Episode = namedtuple("Episode", "source since until kind shift misaligned disputed text")
+Episode.__doc__ = """What happened to the fragments of a source, in the events from since to until (None: to the end).
+
+kind is a word such as "slip"; the fragment of event n then belongs to event n + shift. misaligned says that fragments
+are in wrong events, or may be; disputed, that it may as well be the contrary of the other sources.
 """
 
 
 class Fragment(namedtuple("Fragment", "source timestamp length crc payload alignment lost_packets")):
     """One source's data; payload is None if only the head was read.
 
-    alignment says whether the fragment belongs to the event, by its time: "not checked", "agrees", "disagrees" or
-    "not known".
+    alignment says whether the fragment belongs to the event, by its time: "not checked", "agrees", "disagrees",
+    "not known", or "moved" here by a repair.
     """
 
     __slots__ = ()
 
     @property
     def aligned(self):
-        """True if the fragment agrees, False if it disagrees, None if it was not checked or nothing is known."""
-        return {"agrees": True, "disagrees": False}.get(self.alignment)
+        """True if the fragment agrees or was moved here, False if it disagrees, None if nothing is known."""
+        return {"agrees": True, "moved": True, "disagrees": False}.get(self.alignment)
 
 
 IndexEntry = namedtuple("IndexEntry", "event epoch offset")
@@ -246,6 +263,74 @@ def _names(body):
     return names
 
 
+def _episodes(text):
+    """The episodes in a text; none if they are of a later version of evb."""
+    try:
+        told = json.loads(text) if len(text) <= MAX_EPISODES else []
+        told = told["episodes"] if isinstance(told, dict) else told
+        return [Episode(*map(one.get, Episode._fields)) for one in told]
+    except (ValueError, AttributeError, KeyError, TypeError):
+        return []
+
+
+def _joined(episodes):
+    """Episodes of several files in the order of their first events, each once."""
+    found = {}
+    for one in episodes:
+        if one.until is not None or (one.since, one.source) not in found:
+            found[one.since, one.source] = one
+    return [found[key] for key in sorted(found)]
+
+
+def realigned(events, episodes):
+    """Events that come in the order of their ids, with the fragments of sources that slipped moved to their events."""
+    slips = [one for one in episodes if one.misaligned and one.shift and abs(one.shift) <= MAX_SHIFT]
+    lag = max((-one.shift for one in slips), default=0)
+    held, moving = deque(), {}
+    for event in events:
+        kept = []
+        for part in event.fragments:
+            slip = _slip(slips, event.id, part)
+            if slip is None:
+                kept.append(part)
+            else:
+                moving[event.id + slip.shift, part.source] = part._replace(alignment="moved")
+        held.append(event._replace(fragments=tuple(kept)))
+        while held and held[0].id + lag <= event.id:
+            yield _moved_here(held.popleft(), moving, slips)
+    for event in held:
+        yield _moved_here(event, moving, slips)
+
+
+def _slip(slips, event, part):
+    """The slip because of which a fragment belongs to another event; of two, the later one counts. How an episode ends
+    is known only roughly, and the builder's word decides."""
+    for slip in reversed(slips):
+        if slip.source == part.source and slip.since <= event:
+            lasts = slip.until is None and part.alignment != "moved"
+            if lasts or (slip.until is not None and event <= slip.until and part.alignment == "disagrees"):
+                return slip
+    return None
+
+
+def _moved_here(event, moving, slips):
+    """The event with the fragments that belong to it."""
+    parts = {part.source: part for part in event.fragments}
+    for number, source in sorted(key for key in moving if key[0] <= event.id):
+        part = moving.pop((number, source))
+        if number == event.id:
+            parts.setdefault(source, part)
+    missing = {one: why for one, why in event.missing_causes.items() if one not in parts}
+    absent = {one: why for one, why in event.absent_causes.items() if one not in parts}
+    for slip in slips:
+        if slip.since <= event.id and slip.source not in parts and slip.source not in absent:
+            missing.setdefault(slip.source, "unknown")
+    return event._replace(
+        fragments=tuple(parts[source] for source in sorted(parts)), missing=tuple(sorted(missing)),
+        missing_causes=missing, absent=tuple(absent), absent_causes=absent
+    )  # fmt: skip
+
+
 def _header_1(data):
     """Decodes a header of format 1 whose checksum is right; raises ValueError if it contradicts itself."""
     (_, _, flags, length, run, builder, _, epoch, sequence, sources, created, creator, _) = _HEADER_1.unpack_from(data)
@@ -269,7 +354,7 @@ def _header_2(data):
     if sources > MAX_SOURCES or end > len(data) - 8:
         raise ValueError("the number of sources is wrong")
     ids = struct.unpack_from("<%dH" % sources, data, _HEADER_2.size)
-    sections, refused = _sections(data[end:-8], range(1, 6))
+    sections, refused = _sections(data[end:-8], range(1, 7))
     creator, kind, comment = (sections.get(number, b"").decode("utf-8") for number in (1, 2, 3))
     names = [_names(sections.get(number, b"")) for number in (4, 5)]
     if flags & ~1:
@@ -279,7 +364,7 @@ def _header_2(data):
     builder, run_id = None if flags & 1 else builder, run_id.hex() if any(run_id) else ""
     return Header(
         run, epoch, builder, sequence, created, ids, creator, 2, run_id, begun, CLOCKS.get(clock, "unknown"), kind,
-        comment, *names
+        comment, *names, _episodes(sections.get(6, b"[]"))
     )  # fmt: skip
 
 
@@ -361,7 +446,7 @@ class _Layout2:
             return _RESERVED
         table = _FRAGMENT.iter_unpack(data[_RECORD_2.size : tables])
         parts = tuple(
-            Fragment(source, timestamp, size, crc, None, ALIGNMENTS[min(state, 3)], packets)
+            Fragment(source, timestamp, size, crc, None, ALIGNMENTS[state if state < 5 else 3], packets)
             for (source, state, _, size, timestamp, crc), packets in zip(table, lost)
         )
         run_id = short.hex() if any(short) else ""
@@ -398,6 +483,20 @@ class EventFile:
             self._file.close()
             raise
         self._scanned = None
+
+    @property
+    def alignment(self):
+        """What happened to sources, by the header and by the file that a builder keeps beside this one."""
+        header, beside = self.header, []
+        if header.builder is not None:
+            name = "run%06d_b%02d.alignment.json" % (header.run, header.builder)
+            try:
+                with open(os.path.join(os.path.dirname(self.path), name), "rb") as file:
+                    text = file.read(MAX_EPISODES + 1)
+                beside = _episodes(text) if json.loads(text)["run_id"] == header.run_id else []
+            except (OSError, ValueError, KeyError, TypeError):
+                pass
+        return _joined([*header.episodes, *beside])
 
     def close(self):
         self._file.close()
@@ -767,6 +866,36 @@ class Run:
         self.begun_unix_ns = max(self.begun_unix_ns, other.begun_unix_ns)
         if len(other.run_id) > len(self.run_id):
             self.run_id = other.run_id
+
+    @property
+    def alignment(self):
+        """What happened to the timestamps of sources, by all files."""
+        found = []
+        for path in self.files:
+            with EventFile(path) as file:
+                found += file.alignment
+        return _joined(found)
+
+    def realigned(self):
+        """The events in the order of their ids, with slips repaired: see realigned."""
+        return realigned(self._in_order(), self.alignment)
+
+    def _in_order(self):
+        """The events of all files in the order of their ids. Of several copies, the highest epoch counts."""
+        with contextlib.ExitStack() as opened:
+            files = [opened.enter_context(EventFile(path)) for path in self.files]
+            lists = [sorted((one.event, -one.epoch, place, one.offset) for one in file.index()) for place, file in enumerate(files)]
+            last = None
+            for number, _, place, offset in heapq.merge(*lists):
+                if number == last:
+                    continue
+                try:
+                    event = files[place]._payloads(files[place]._head(offset))
+                except Damaged as damage:
+                    _say("! %s: %s" % (self.files[place], damage), file=sys.stderr)
+                    continue
+                last = number
+                yield event
 
     def __str__(self):
         name = self.run_id[:8] or "id unknown, epoch %d" % self.epoch

@@ -4,7 +4,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use evb_core::{event::Event, id::RunNumber, time::ClockState, units::Bytes};
+use evb_core::{alignment::Episode, event::Event, id::RunNumber, time::ClockState, units::Bytes};
 use evb_file::{
     CreateError, EventFileWriter, FileError, FileIdentity, WriteError, WriterOptions, highest_run,
 };
@@ -121,6 +121,14 @@ impl Sink for FileSink {
         ready(self.with(EventFileWriter::commit))
     }
 
+    /// Keeps the episodes in a file beside the event files, and in the headers of later ones.
+    fn note_episodes(&mut self, episodes: &[Episode]) {
+        let Some(Err(error)) = self.writer.as_mut().map(|writer| writer.note_episodes(episodes)) else {
+            return;
+        };
+        tracing::warn!(%error, "what happened to the timestamps of sources is in no file yet, which costs no event: {error}");
+    }
+
     fn space(&self) -> Option<SinkSpace> {
         let found = rustix::fs::statvfs(&self.dir).ok()?;
         let bytes = |blocks: u64| Bytes::new(blocks.saturating_mul(found.f_frsize));
@@ -155,5 +163,6 @@ fn identity(run: &RunFacts) -> FileIdentity {
         sources: run.sources.clone(),
         source_names: run.source_names.clone(),
         builder_names: run.builder_names.clone(),
+        episodes: Vec::new(),
     }
 }

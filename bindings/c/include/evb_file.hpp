@@ -257,6 +257,8 @@ enum class Alignment : std::uint8_t {
     disagrees = 2,
     /// The clock was still being learnt, or no clock was there to compare it with.
     unknown = 3,
+    /// The fragment was built into another event, and a repair moved it to this one, to which it belongs.
+    moved = 4,
 };
 
 /// Returns a state of alignment in words, such as "disagrees".
@@ -265,6 +267,7 @@ inline std::string in_words(Alignment state) {
         case Alignment::unchecked: return "not checked";
         case Alignment::agrees: return "agrees";
         case Alignment::disagrees: return "disagrees";
+        case Alignment::moved: return "moved";
         case Alignment::unknown: break;
     }
     return "not known";
@@ -1195,7 +1198,7 @@ struct Prefix {
 
     /// Returns the state of a code; those of later versions of evb are not known.
     static Alignment state(std::uint8_t code) noexcept {
-        return code < 4 ? static_cast<Alignment>(code) : Alignment::unknown;
+        return code < 5 ? static_cast<Alignment>(code) : Alignment::unknown;
     }
 
     static bool take(const Section& section, Event& event) {

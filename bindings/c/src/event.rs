@@ -135,7 +135,8 @@ fn state(alignment: Alignment) -> evb_alignment {
         Alignment::Unchecked => evb_alignment::EVB_ALIGNMENT_UNCHECKED,
         Alignment::Agrees => evb_alignment::EVB_ALIGNMENT_AGREES,
         Alignment::Disagrees => evb_alignment::EVB_ALIGNMENT_DISAGREES,
-        Alignment::Unknown => evb_alignment::EVB_ALIGNMENT_UNKNOWN,
+        // Only repaired files have moved fragments.
+        Alignment::Unknown | Alignment::Moved => evb_alignment::EVB_ALIGNMENT_UNKNOWN,
     }
 }
 

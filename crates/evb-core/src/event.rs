@@ -146,10 +146,13 @@ pub enum Alignment {
     Disagrees,
     /// The clock is still being learnt, or no clock is there to compare it with.
     Unknown,
+    /// The fragment was built into another event, and a repair moved it to this one, to which it
+    /// belongs.
+    Moved,
 }
 
 impl Alignment {
-    const ALL: [Self; 4] = [Self::Unchecked, Self::Agrees, Self::Disagrees, Self::Unknown];
+    const ALL: [Self; 5] = [Self::Unchecked, Self::Agrees, Self::Disagrees, Self::Unknown, Self::Moved];
 
     /// Returns the code of this state in files (docs/reference/file-format.md).
     pub fn code(self) -> u8 {
@@ -169,6 +172,7 @@ impl fmt::Display for Alignment {
             Self::Agrees => "agrees",
             Self::Disagrees => "disagrees",
             Self::Unknown => "not known",
+            Self::Moved => "moved",
         })
     }
 }
@@ -226,6 +230,22 @@ pub(crate) struct Contribution {
     pub(crate) alignment: Alignment,
     pub(crate) place: Place,
 }
+
+/// A fragment that was taken out of an event, with the checksum that its source computed.
+///
+/// ```
+/// use evb_core::{event::*, fragment::Timestamp, id::*};
+///
+/// let (mut before, mut after) = (Event::default(), Event::default());
+/// before.add(SourceId::new(3), Timestamp::new(1003), "calorimeter".into());
+/// if let Some(fragment) = before.take_fragment(SourceId::new(3)) {
+///     after.move_here(fragment);
+/// }
+/// let moved = after.fragment(SourceId::new(3)).map(|fragment| fragment.alignment);
+/// assert_eq!((before.fragments().len(), moved), (0, Some(Alignment::Moved)));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TakenFragment(Contribution);
 
 /// Place of a fragment's payload in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -301,6 +321,24 @@ impl Event {
         if let Some(part) = self.fragments.iter_mut().find(|part| part.source == source) {
             part.alignment = alignment;
         }
+    }
+
+    /// Takes the fragment of a source out of the event, for a repair.
+    pub fn take_fragment(&mut self, source: SourceId) -> Option<TakenFragment> {
+        let place = self.fragments.iter().position(|part| part.source == source)?;
+        let payload = self.share_payload(source)?;
+        let part = self.fragments.remove(place);
+        Some(TakenFragment(Contribution { place: Place::Own(payload), ..part }))
+    }
+
+    /// Moves a fragment to this event, to which it belongs. Its source must have none here; it is
+    /// no longer missing or absent.
+    pub fn move_here(&mut self, TakenFragment(part): TakenFragment) {
+        let source = part.source;
+        self.missing.retain(|missing| missing.source != source);
+        self.absent.retain(|absent| absent.source != source);
+        let place = self.fragments.partition_point(|other| other.source < source);
+        self.fragments.insert(place, Contribution { alignment: Alignment::Moved, ..part });
     }
 
     /// Returns true if no fragment is known to belong to another event.

@@ -42,22 +42,26 @@
 pub mod format;
 mod error;
 mod naming;
+mod beside;
 mod window;
 mod index;
 mod reader;
 mod writer;
 mod runs;
 mod verify;
+mod realign;
 mod merge;
 pub mod dump;
 #[cfg(test)]
 mod samples;
 
 pub use error::{CreateError, EventRefusal, FileError, ReadError, WriteError};
+pub use evb_core::alignment::Episode;
 pub use index::{IndexEntry, IndexState};
-pub use merge::{Merge, MergeError, MergeReport, few_of_each_file, merge, merge_watched};
+pub use merge::{Merge, MergeError, MergeReport, few_of_each_file, merge, merge_realigned, merge_watched};
 pub use naming::{EXTENSION, existing_files, file_name, files_at, highest_run, parse_file_name};
 pub use reader::{Batch, Batches, EventFile, Events, ReadAhead, Records, Recovery};
+pub use realign::RealignReport;
 pub use runs::{EpochRange, FoundRun, ParseChoiceError, ParseEpochsError, RunChoice, RunsError, Selection};
 pub use verify::{
     Damage, Duplicate, FileReport, Foreign, Gap, IncompleteEvent, Listed, MisalignedSource, NotClosed,

@@ -13,6 +13,7 @@ use std::{
 };
 
 use evb_core::{
+    alignment::Episode,
     event::{Alignment, Event},
     id::{Epoch, EventId, SourceId},
     units::Bytes,
@@ -21,6 +22,7 @@ use evb_core::{
 use crate::{
     error::{CreateError, ReadError, WriteError},
     format::{FileHeader, FormatVersion, Record},
+    realign::{RealignReport, Realigner},
     runs::{FoundRun, Runs, RunsError, Selection},
     verify::{Listed, VerifyError, distinct_files},
     writer::{EventFileWriter, FileIdentity, WriterOptions, Written},
@@ -42,6 +44,8 @@ pub struct MergeReport {
     pub other_epochs: u64,
     /// Events whose states of alignment are left out, because format 1 has no place for them.
     pub without_alignment: u64,
+    /// The outcome of the repair of slips.
+    pub realigned: RealignReport,
     /// Descriptions of damaged records, torn tails, and files that cannot be read. If the copy of
     /// an event in one file is damaged, the merge uses another copy, if one exists.
     pub damaged: Listed<String>,
@@ -135,15 +139,46 @@ pub fn merge_watched(
     selection: &Selection,
     dir: impl Into<PathBuf>,
     options: WriterOptions,
-    mut watch: impl FnMut(Bytes),
+    watch: impl FnMut(Bytes),
+) -> Result<MergeReport, MergeError> {
+    write_merged(Merge::open(inputs, selection)?, dir.into(), options, watch)
+}
+
+/// Merges files as [`merge_watched`] does, and repairs slips: see [`Merge::realign`]. What a
+/// record has that this version of evb does not know is left out.
+///
+/// # Errors
+/// Returns the same errors as [`merge`].
+pub fn merge_realigned(
+    inputs: &[PathBuf],
+    selection: &Selection,
+    dir: impl Into<PathBuf>,
+    options: WriterOptions,
+    found: &[Episode],
+    watch: impl FnMut(Bytes),
 ) -> Result<MergeReport, MergeError> {
     let mut merge = Merge::open(inputs, selection)?;
+    merge.realign(found);
+    write_merged(merge, dir.into(), options, watch)
+}
+
+fn write_merged(
+    mut merge: Merge,
+    dir: PathBuf,
+    options: WriterOptions,
+    mut watch: impl FnMut(Bytes),
+) -> Result<MergeReport, MergeError> {
     let run = merge.identity().run;
-    let unfinished = Unfinished::create(dir.into(), run)?;
+    let unfinished = Unfinished::create(dir, run)?;
     let mut writer =
         EventFileWriter::create_merged(unfinished.dir().to_owned(), merge.identity().clone(), options)?;
     let (mut bytes, mut without_alignment) = (Vec::new(), 0);
-    while let Some(copy) = merge.next_by(|input| input.read_copy(options.format, &mut bytes))? {
+    loop {
+        let copy = match merge.realigner.is_some() {
+            true => merge.next_event()?.map(EventCopy::Decoded),
+            false => merge.next_by(|input| input.read_copy(options.format, &mut bytes))?,
+        };
+        let Some(copy) = copy else { break };
         match copy {
             EventCopy::Decoded(event) => {
                 writer.append(&event)?;
@@ -161,7 +196,8 @@ pub fn merge_watched(
     }
     let written = writer.close()?;
     unfinished.finish(run)?;
-    Ok(MergeReport { written, without_alignment, ..merge.report })
+    let realigned = merge.realigner.map(Realigner::into_report).unwrap_or_default();
+    Ok(MergeReport { written, without_alignment, realigned, ..merge.report })
 }
 
 /// The events of one run in the order of their ids, read from the files of all builders as
@@ -197,6 +233,8 @@ pub struct Merge {
     /// The last event that was read.
     last: Option<(EventId, Epoch)>,
     report: MergeReport,
+    /// The repair of slips, if it is wanted.
+    realigner: Option<Realigner>,
 }
 
 impl Merge {
@@ -210,7 +248,19 @@ impl Merge {
         let (inputs, identity) = survey(distinct_files(inputs)?, selection, &mut report)?;
         let selection = selection.clone();
         let queue = inputs.iter().enumerate().filter_map(|(place, input)| Next::of(place, input));
-        Ok(Self { queue: queue.map(Reverse).collect(), inputs, identity, selection, last: None, report })
+        let queue = queue.map(Reverse).collect();
+        Ok(Self { queue, inputs, identity, selection, last: None, report, realigner: None })
+    }
+
+    /// Lets [`Self::next_event`] move the fragments of sources that slipped to the events to which
+    /// they belong, as [`Alignment::Moved`]. It takes the slips from the episodes that the files
+    /// have, and from those in `found`. Call this before the first event is read.
+    ///
+    /// An event for which no such fragment exists names the source as missing.
+    pub fn realign(&mut self, found: &[Episode]) {
+        let episodes = &mut self.identity.episodes;
+        found.iter().cloned().for_each(|episode| Episode::note(episodes, episode));
+        self.realigner = Some(Realigner::new(episodes));
     }
 
     /// Returns the run, the highest epoch of its files, and the sources and names of all files. The
@@ -230,11 +280,20 @@ impl Merge {
     /// Returns [`MergeError::Read`] if an event is larger than
     /// [`EventFile::RECORD_LIMIT`](crate::EventFile::RECORD_LIMIT).
     pub fn next_event(&mut self) -> Result<Option<Event>, MergeError> {
-        self.next_by(MergeInput::read)
+        loop {
+            if let Some(event) = self.realigner.as_mut().and_then(Realigner::next) {
+                return Ok(Some(event));
+            }
+            match (self.next_by(MergeInput::read)?, &mut self.realigner) {
+                (Some(event), Some(realigner)) => realigner.push(event),
+                (None, Some(realigner)) if !realigner.has_ended() => realigner.end(),
+                (event, _) => return Ok(event),
+            }
+        }
     }
 
     /// Reads the head of the next event, and appends the event's payloads to `memory`, in the order
-    /// of the fragments and without gaps. Returns `None` after the last event.
+    /// of the fragments and without gaps. Returns `None` after the last event. Moves no fragments.
     ///
     /// # Errors
     /// Returns the same errors as [`Self::next_event`].
@@ -335,6 +394,7 @@ fn identity_of(run: &FoundRun, headers: Vec<FileHeader>) -> FileIdentity {
         identity.source_names.extend(header.source_names);
         identity.builder_names.extend(header.builder_names);
         sources.extend(header.sources);
+        header.episodes.into_iter().for_each(|episode| Episode::note(&mut identity.episodes, episode));
     }
     identity.sources = sources.into_iter().collect();
     identity

@@ -16,9 +16,10 @@ use std::{
 };
 
 use bytes::Bytes as Payload;
-use evb_core::{event::Event, fragment::RunningChecksum, id::EventId, units::Bytes};
+use evb_core::{alignment::Episode, event::Event, fragment::RunningChecksum, id::EventId, units::Bytes};
 
 use crate::{
+    beside,
     error::{FileError, ReadError},
     format::{FileHeader, FileTag, Flaw, Record},
     index::{ClosingBlock, Footer, IndexEntry, IndexState},
@@ -144,6 +145,15 @@ impl EventFile {
     /// Returns the file's header.
     pub const fn header(&self) -> &FileHeader {
         &self.header
+    }
+
+    /// Returns what is known about what happened to sources, by the header and by the file
+    /// `run000001_b01.alignment.json` beside this one, which a builder keeps up to date.
+    pub fn episodes(&self) -> Vec<Episode> {
+        let mut all = Vec::new();
+        let beside = beside::read(&self.path, &self.header);
+        self.header.episodes.iter().cloned().chain(beside).for_each(|one| Episode::note(&mut all, one));
+        all
     }
 
     /// Returns how the file's header was recovered; `None` if it is not damaged.

@@ -2,25 +2,26 @@
 //! writer truncates the file to the last commit.
 
 mod disk;
+mod identity;
 mod staging;
 mod output;
 #[cfg(test)]
 mod tests;
 
 use std::{
-    collections::BTreeMap,
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
 use evb_core::{
+    alignment::Episode,
     event::Event,
-    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
-    time::Utc,
+    id::{EventId, RunId, RunNumber},
     units::Bytes,
 };
 
 use crate::{
+    beside,
     error::{CreateError, EventRefusal, FileError, WriteError},
     format::{FileHeader, FormatVersion, MAX_RECORDS, MAX_SOURCES, Record, record_size, reseal},
     index::IndexEntry,
@@ -28,58 +29,8 @@ use crate::{
     reader::{EventFile, Recovery},
 };
 use disk::{Disk, LocalDisk};
+pub use identity::FileIdentity;
 use output::OutputFile;
-
-/// The origin of the events that a writer writes. What is not known has its default value.
-///
-/// ```
-/// use evb_core::id::*;
-/// use evb_file::*;
-///
-/// # let dir = tempfile::tempdir()?;
-/// let identity = FileIdentity {
-///     run: RunNumber::new(7),
-///     run_id: RunId::new(0x5eed_cafe << 96),
-///     epoch: Epoch::new(1),
-///     builder: BuilderId::new(2),
-///     kind: "cosmics".to_owned(),
-///     sources: [1, 2, 3].map(SourceId::new).to_vec(),
-///     source_names: [(SourceId::new(1), "tracker".to_owned())].into(),
-///     ..FileIdentity::default()
-/// };
-/// let writer = EventFileWriter::create(dir.path(), identity, WriterOptions::default())?;
-/// assert!(writer.path().ends_with("run000007_b02_0000.evb"));
-/// let header = EventFile::open(writer.path())?.header().clone();
-/// assert_eq!(header.run_id.short().to_string(), "5eedcafe");
-/// assert_eq!(header.kind, "cosmics");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FileIdentity {
-    /// The run.
-    pub run: RunNumber,
-    /// The identity of the run.
-    pub run_id: RunId,
-    /// The epoch of the run, which is stored in the headers of the files.
-    pub epoch: Epoch,
-    /// The builder of the events.
-    pub builder: BuilderId,
-    /// The time at which the run was begun, on the supervisor's wall clock.
-    pub begun: Utc,
-    /// Word of the kernel of the supervisor's host on its clock then: true if it was synchronised.
-    /// `None` if that is unknown.
-    pub clock_synchronised: Option<bool>,
-    /// The kind of the run, in the words of its configuration.
-    pub kind: String,
-    /// The comment on the run.
-    pub comment: String,
-    /// The sources of the run.
-    pub sources: Vec<SourceId>,
-    /// The names of sources that have one.
-    pub source_names: BTreeMap<SourceId, String>,
-    /// The names of builders that have one.
-    pub builder_names: BTreeMap<BuilderId, String>,
-}
 
 /// The guarantee of [`EventFileWriter::commit`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -177,6 +128,8 @@ pub struct EventFileWriter {
     output: Option<OutputFile>,
     next_sequence: u32,
     finished: Written,
+    /// True if the header of no file has the latest episodes.
+    has_news: bool,
 }
 
 impl EventFileWriter {
@@ -217,7 +170,17 @@ impl EventFileWriter {
         }
         let next_sequence = next_sequence(&dir, &identity, merged)?;
         let finished = Written::default();
-        let mut writer = Self { dir, identity, merged, options, disk, output: None, next_sequence, finished };
+        let mut writer = Self {
+            dir,
+            identity,
+            merged,
+            options,
+            disk,
+            output: None,
+            next_sequence,
+            finished,
+            has_news: false,
+        };
         writer.make_dir()?;
         writer.next_file()?;
         Ok(writer)
@@ -259,6 +222,19 @@ impl EventFileWriter {
         }
     }
 
+    /// Keeps what is known about what happened to sources, in the order of the first events: in a
+    /// file beside the event files now, and in the headers of the event files that are begun from
+    /// now on. [`Self::close`] begins another one if need be.
+    ///
+    /// # Errors
+    /// Returns an error if the file beside the event files cannot be written.
+    pub fn note_episodes(&mut self, episodes: &[Episode]) -> Result<(), FileError> {
+        self.identity.episodes = episodes.to_vec();
+        self.has_news = self.options.format == FormatVersion::Two;
+        let FileIdentity { run, run_id, builder, .. } = self.identity;
+        beside::write(&self.dir, (run, run_id, builder), episodes)
+    }
+
     /// Closes the writer. If the writer has begun only one file and this file holds no event, the
     /// file is removed, so that a run that never began leaves no file.
     ///
@@ -279,13 +255,22 @@ impl EventFileWriter {
         Ok(Written::default())
     }
 
-    /// Commits all appended events, writes the index of the last file, and closes the writer.
+    /// Commits all appended events, writes the index of the last file, and closes the writer. If no
+    /// file has the latest episodes in its header, a last file without events has them.
     ///
     /// # Errors
     /// The events that the error names are not in the file; if it names none, only the index is
     /// missing. A failed close cannot be retried: to be able to retry, call [`Self::commit`] first.
     pub fn close(mut self) -> Result<Written, WriteError> {
-        self.finish_file().map_err(|file| self.failed(file, None))?;
+        let mut finish = || -> Result<(), FileError> {
+            self.finish_file()?;
+            if self.has_news {
+                self.next_file()?;
+                self.finish_file()?;
+            }
+            Ok(())
+        };
+        finish().map_err(|file| self.failed(file, None))?;
         Ok(self.finished)
     }
 
@@ -390,11 +375,13 @@ impl EventFileWriter {
             sources: identity.sources,
             source_names: identity.source_names,
             builder_names: identity.builder_names,
+            episodes: identity.episodes,
             creator: concat!("evb-file ", env!("CARGO_PKG_VERSION")).to_owned(),
         };
         let path = self.path_of(self.next_sequence);
         self.output = Some(OutputFile::create(&mut *self.disk, path, &header, self.options.fsync)?);
         self.next_sequence += 1;
+        self.has_news = false;
         Ok(())
     }
 

@@ -83,6 +83,7 @@ fn written(dir: &Path, format: FormatVersion, events: &[Event], close: bool) -> 
         comment: "with a façade".to_owned(),
         source_names: [(SourceId::new(2), "tracker".to_owned())].into(),
         builder_names: [(BuilderId::new(5), "eb-5".to_owned())].into(),
+        ..FileIdentity::default()
     };
     let options = WriterOptions { format, ..WriterOptions::default() };
     let mut writer = EventFileWriter::create(dir, identity, options).unwrap();

@@ -127,7 +127,7 @@ impl StreamGuard {
                 Alignment::Agrees => agreement.agree += 1,
                 Alignment::Disagrees => agreement.disagree += 1,
                 Alignment::Unknown => agreement.unknown += 1,
-                Alignment::Unchecked => {}
+                Alignment::Unchecked | Alignment::Moved => {}
             }
         }
     }

@@ -6,6 +6,7 @@ mod second;
 use std::collections::BTreeMap;
 
 use evb_core::{
+    alignment::Episode,
     fragment::Checksum,
     id::{BuilderId, Epoch, RunId, RunNumber, SourceId},
     time::Utc,
@@ -54,6 +55,8 @@ pub struct FileHeader {
     pub builder_names: BTreeMap<BuilderId, String>,
     /// The program that wrote the file.
     pub creator: String,
+    /// The episodes of sources whose timestamps disagreed, as known when the file was begun.
+    pub episodes: Vec<Episode>,
 }
 
 /// The reason why a file header is unusable.

@@ -1,4 +1,5 @@
 use evb_core::{
+    alignment::Episode,
     event::{Alignment, Event},
     id::{BuilderId, Epoch, RunId, RunNumber, SourceId},
     time::Utc,
@@ -73,7 +74,10 @@ fn read(bytes: &[u8]) -> Result<FileHeader, HeaderFlaw> {
 #[test]
 fn header_reads_back() {
     for builder in [Some(BuilderId::new(0)), Some(BuilderId::new(2)), None] {
-        for header in [header_1(), header(), FileHeader { version: FormatVersion::Two, ..header_1() }] {
+        let episode = Episode { source: SourceId::new(7), shift: Some(-2), ..Episode::default() };
+        let known = FileHeader { episodes: vec![episode], ..header() };
+        for header in [header_1(), header(), known, FileHeader { version: FormatVersion::Two, ..header_1() }]
+        {
             let header = FileHeader { builder, ..header };
             let (bytes, _) = header.encode();
             assert_eq!(bytes.len() % 8, 0);

@@ -65,7 +65,7 @@ impl MergeInput {
                 damaged(error.to_string());
             }
         }
-        let header = file.header().clone();
+        let header = FileHeader { episodes: file.episodes(), ..file.header().clone() };
         let (path, entries, held) = (path.to_owned(), Vec::new(), WindowBytes::default());
         let mut input = Self { path, file: Some(file), has_whole_index, entries, place: 0, piece: 0, held };
         input.load(2)?;
