@@ -7,6 +7,9 @@ use std::{
     process::{Command, Output},
 };
 
+use evb::input::{FragmentSize, Generator};
+use evb_core::{id::SourceId, units::Bytes};
+use evb_file::{Episode, Merge, Selection};
 use serde_json::Value;
 
 const EVENTS: u64 = 3000;
@@ -81,6 +84,42 @@ fn a_board_that_misses_a_trigger_is_named_while_the_run_goes_on() {
     assert_eq!(found["disagreeing"], EVENTS - 1499);
     let flagged: u64 = summary["sources"].as_array().expect("a list")[3]["disagreeing"].as_u64().unwrap_or(0);
     assert_eq!(flagged, EVENTS - 1499, "{summary}");
+}
+
+/// The generator's payload says of which event it is, so it is the truth.
+#[test]
+fn a_slip_is_repaired_in_merged_files() {
+    for (shift, at) in [(1i64, 1500u64), (-2, 1200), (16, 900)] {
+        let folder = tempfile::tempdir().expect("a directory");
+        run(folder.path(), &format!(", fault = {{ slip = {shift}, at = {at} }}"), "");
+        let (from, to) = (folder.path().join("out"), folder.path().join("repaired"));
+        let mut merge = evbd();
+        let merged = merge.args(["merge", "--realign", "--out"]).arg(&to).arg(&from).output();
+        let said = merged.expect("evbd starts");
+        assert_eq!(said.status.code(), Some(0), "{said:?}");
+        let text = String::from_utf8_lossy(&said.stdout).into_owned();
+        assert!(text.contains(&format!("repaired: since event {at}, source 4")), "{text}");
+
+        let mut files = Merge::open(&[to], &Selection::default()).expect("one run");
+        let source = SourceId::new(4);
+        let mut board = Generator::new(source, FragmentSize::Fixed(Bytes::new(100)), Bytes::kib(1), 0);
+        let mut lacking = Vec::new();
+        while let Some(event) = files.next_event().expect("readable") {
+            match event.fragment(source) {
+                Some(found) => assert_eq!(found.payload, &board.generate(event.id).payload, "{}", event.id),
+                None => lacking.push(event.id.number()),
+            }
+        }
+        // What the board did not send: the missed triggers, or what would have come after the end.
+        let without = shift.unsigned_abs();
+        let expected = if shift > 0 { at..at + without } else { EVENTS + 1 - without..EVENTS + 1 };
+        assert_eq!(lacking, expected.collect::<Vec<_>>(), "{shift}");
+        // The files of the run have the same episodes as `verify --align` finds.
+        let told = &files.identity().episodes;
+        let found = aligned(folder.path());
+        let found: Vec<Episode> = serde_json::from_value(found["episodes"].clone()).expect("episodes");
+        assert_eq!((told, told[0].shift), (&found, Some(shift)));
+    }
 }
 
 #[test]

@@ -9,10 +9,11 @@ use std::{
 use evb_config::complain;
 use evb_core::{quantities::counted, units::Bytes};
 use evb_file::{
-    MergeError, MergeReport, WriterOptions, few_of_each_file, format::FormatVersion, merge_watched,
+    Episode, MergeError, MergeReport, RealignReport, WriterOptions, few_of_each_file, format::FormatVersion,
+    merge_realigned, merge_watched,
 };
 
-use super::{bar, nothing_done, print, runs::RunArguments};
+use super::{align::align, bar, nothing_done, print, runs::RunArguments};
 
 /// Arguments of `evbd merge`.
 #[derive(clap::Args, Debug)]
@@ -30,21 +31,43 @@ pub(crate) struct MergeArguments {
     /// times in UTC, causes, absent sources, states of alignment, names, kind and comment.
     #[arg(long, value_name = "1|2", default_value_t)]
     format: FormatVersion,
+    /// Move the fragments of boards that missed a trigger or had one twice to the events to which
+    /// they belong. The files know what happened if evb watched the timestamps in the run.
+    #[arg(long)]
+    realign: bool,
+    /// With --realign: find what happened from the timestamps, too, with the clocks of this
+    /// configuration.
+    #[arg(long, value_name = "CONFIG", requires = "realign")]
+    align: Option<PathBuf>,
     #[command(flatten)]
     runs: RunArguments,
 }
 
 /// Runs `evbd merge`. Returns 0 if every event of the files is in the merged ones, 1 if an event
-/// was damaged, double or could not be written, 2 if there is nothing to merge.
+/// was damaged, double, could not be written, or is misaligned and could not be repaired, 2 if
+/// there is nothing to merge.
 pub(crate) fn main(arguments: &MergeArguments) -> ExitCode {
     let mut options = WriterOptions { format: arguments.format, ..WriterOptions::default() };
     options.rotate_at = arguments.rotate.unwrap_or(options.rotate_at);
-    let (bar, selection) = (bar::over(&arguments.paths), arguments.runs.selection());
+    let (paths, out, selection) = (&arguments.paths, &arguments.out, arguments.runs.selection());
+    let found = match arguments.align.as_ref().map(|file| align(paths, &selection, file)) {
+        None => Vec::new(),
+        Some(Ok(report)) => report.into_episodes(),
+        Some(Err(error)) => return nothing_done(&error),
+    };
+    let bar = bar::over(paths);
     let watch = |bytes: Bytes| bar.inc(bytes.count());
-    let merged = merge_watched(&arguments.paths, &selection, &arguments.out, options, watch);
+    let merged = match arguments.realign {
+        true => merge_realigned(paths, &selection, out, options, &found, watch),
+        false => merge_watched(paths, &selection, out, options, watch),
+    };
     bar.finish_and_clear();
     match merged {
-        Ok(report) => print(|out| tell(&report, arguments.format, out)),
+        Ok(report) => print(|out| {
+            let repaired = !arguments.realign || tell_repair(&report.realigned, out)?;
+            let code = tell(&report, arguments.format, out)?;
+            Ok(if repaired { code } else { ExitCode::FAILURE })
+        }),
         Err(error @ (MergeError::Input(_) | MergeError::Runs(_) | MergeError::Create(_))) => {
             nothing_done(&error)
         }
@@ -53,6 +76,27 @@ pub(crate) fn main(arguments: &MergeArguments) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Says what was repaired. Returns false if something could not be.
+fn tell_repair(report: &RealignReport, out: &mut dyn Write) -> io::Result<bool> {
+    let RealignReport { slips, others, moved, left_out, without } = report;
+    if slips.is_empty() && others.is_empty() {
+        writeln!(out, "nothing to repair: the files know of no source that slipped (--align finds some)")?;
+    }
+    for (episodes, what) in [(slips, "repaired"), (others, "NOT repaired, because it is no slip")] {
+        for Episode { source, since, text, disputed, .. } in episodes {
+            let or = if *disputed { "; or the other sources did the contrary" } else { "" };
+            writeln!(out, "{what}: since event {since}, source {source} {text}{or}")?;
+        }
+    }
+    if !slips.is_empty() {
+        writeln!(
+            out,
+            "{moved} fragments moved to their events, {left_out} left out that have no event; {without} events have no such fragment"
+        )?;
+    }
+    Ok(others.is_empty())
 }
 
 fn tell(report: &MergeReport, format: FormatVersion, out: &mut dyn Write) -> io::Result<ExitCode> {
