@@ -21,6 +21,9 @@ use crate::{
     sys_map::FileMap,
 };
 
+/// An episode: source, first and last event, kind, shift, misaligned, disputed, and a sentence.
+type Episode = (u16, u64, Option<u64>, String, Option<i64>, bool, bool, String);
+
 /// An open event file.
 #[pyclass(frozen, module = "evb._evb")]
 pub(crate) struct EventFile {
@@ -98,6 +101,17 @@ impl EventFile {
     fn builder_names(&self) -> BTreeMap<u16, String> {
         let names = &self.file.header().builder_names;
         names.iter().map(|(builder, name)| (builder.number(), name.clone())).collect()
+    }
+
+    /// The episodes of sources whose timestamps disagreed.
+    fn episodes(&self) -> Vec<Episode> {
+        let told = self.file.episodes().into_iter();
+        told.map(|one| {
+            let (source, since) = (one.source.number(), one.since.number());
+            let until = one.until.map(|event| event.number());
+            (source, since, until, one.kind, one.shift, one.misaligned, one.disputed, one.text)
+        })
+        .collect()
     }
 
     /// The part of the file from which a damaged header was recovered.

@@ -35,6 +35,7 @@ fn _evb(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<batch::Batch>()?;
     module.add_class::<file::EventFile>()?;
     module.add_class::<file::Batches>()?;
+    module.add_class::<runs::Realigned>()?;
     module.add_class::<source::Source>()?;
     module.add_class::<builder::Builder>()?;
     module.add_class::<local::LocalRun>()?;

@@ -1,5 +1,6 @@
 """Files of format 2, and of several runs: identity, causes, UTC, recovery, choice of a run."""
 
+import json
 import subprocess
 import sys
 import warnings
@@ -7,6 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
+from conftest import EVENTS, payload, write
 
 import evb
 
@@ -256,3 +258,25 @@ def test_sections_of_later_versions(sample):
     sample.write_bytes(format2.file(format2.header(more=format2.section(900, b"later", True)), []))
     with pytest.raises(evb.FileError, match="section 900 of its header is required and needs a newer evb"):
         evb.open(sample)
+
+
+def test_a_source_that_slipped_is_put_right(tmp_path):
+    """Event n has the fragment that source 2 should have sent with event n + 1, from event 20 on."""
+    write(tmp_path, builders=2, size=lambda event, source: payload(event + (source == 2 and event >= 20), source))
+    run = evb.open(tmp_path)
+    assert run.alignment == []
+    assert [event.id for event in run.realigned()] == list(range(1, EVENTS + 1))
+    slip = {"source": 2, "since": 20, "kind": "slip", "shift": 1, "misaligned": True, "text": "missed 1 trigger"}
+    beside = {"run": 7, "run_id": run.id, "builder": 1, "episodes": [slip]}
+    (tmp_path / "run000007_b01.alignment.json").write_text(json.dumps(beside))
+
+    run = evb.open(tmp_path)
+    assert run.alignment == [evb.Episode(2, 20, None, "slip", 1, True, False, "missed 1 trigger")]
+    for event in run.realigned():
+        sources = [1] if event.id == 20 else [1, 2]
+        assert [fragment.source for fragment in event.fragments] == sources
+        assert event.missing == (() if event.id != 20 else (2,)) and event.aligned
+        for fragment in event.fragments:
+            assert fragment.payload == payload(event.id, fragment.source)
+            moved = fragment.source == 2 and event.id > 20
+            assert fragment.alignment == ("moved" if moved else "not checked")

@@ -27,11 +27,11 @@ class Fragment(NamedTuple):
     checksum: int
     """CRC-64/NVME of the payload, which evb has verified."""
     alignment: str = "not checked"
-    """Whether the fragment belongs to the event, by its time: ``not checked``, ``agrees``, ``disagrees`` or ``not known``."""
+    """Whether the fragment belongs to the event, by its time: ``not checked``, ``agrees``, ``disagrees``, ``not known``, or ``moved`` by a repair."""
 
     @property
     def aligned(self) -> bool | None:
-        """True if the fragment agrees, False if it disagrees, None if it was not checked or nothing is known."""
+        """True if the fragment agrees or was moved here, False if it disagrees, None if nothing is known."""
         return _ALIGNED.get(self.alignment)
 
     def view(self, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -48,7 +48,7 @@ class Fragment(NamedTuple):
         return f"<Fragment of source {self.source}: {size} bytes, timestamp {self.timestamp}>"
 
 
-_ALIGNED = {"agrees": True, "disagrees": False}
+_ALIGNED = {"agrees": True, "disagrees": False, "moved": True}
 
 
 @lru_cache(maxsize=256)
@@ -61,6 +61,27 @@ def alignment_text(code: int) -> str:
 def cause_text(code: int) -> str:
     """Return the cause of that code in words."""
     return _evb.cause_text(code)
+
+
+class Episode(NamedTuple):
+    """What happened to the fragments of a source, and in which events."""
+
+    source: int
+    """The source's id."""
+    since: int
+    """The first event that disagrees."""
+    until: int | None
+    """The last event, or one soon after it; None if the episode lasts to the end of the run."""
+    kind: str
+    """What happened, in a word such as ``slip``."""
+    shift: int | None
+    """Of a slip: the fragment of event n belongs to event n + ``shift``."""
+    misaligned: bool
+    """True if fragments are in wrong events, or may be."""
+    disputed: bool
+    """True if it may as well be the contrary of the other sources."""
+    text: str
+    """What happened, as a sentence without its subject, the source."""
 
 
 class Event:

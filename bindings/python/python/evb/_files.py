@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Union, overload
 from . import _evb
 from ._batch import Batch
 from ._errors import DamageWarning, FileError, NotFoundError, RunsError
-from ._events import Event, built
+from ._events import Episode, Event, built
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -82,6 +82,41 @@ class _OfRun:
         return next((header.comment for header in self._headers() if header.comment), "")
 
     @property
+    def alignment(self) -> list[Episode]:
+        """What happened to the timestamps of sources, in the order of the first events.
+
+        The files have what the run found out; an empty list if all was well, or nothing was
+        compared.
+        """
+        found: dict[tuple[int, int], Episode] = {}
+        for header in self._headers():
+            for told in header.episodes():
+                episode = Episode(*told)
+                known = found.get((episode.since, episode.source))
+                if known is None or episode.until is not None:
+                    found[episode.since, episode.source] = episode
+        return [found[key] for key in sorted(found)]
+
+    def _paths(self) -> list[str]:
+        raise NotImplementedError
+
+    _epoch: tuple[int, int] | None = None
+
+    def realigned(self) -> Iterator[Event]:
+        """Iterate over the events in the order of their ids, with slips repaired.
+
+        Where ``alignment`` says that a source slipped, its fragments come with the events to which
+        they belong, with ``fragment.alignment == "moved"``. An event for which no such fragment
+        exists names the source in ``missing``. Of several copies of an event, the one of the
+        highest epoch comes. Damage issues a ``DamageWarning``.
+        """
+        native = _evb.Realigned(self._paths(), self._epoch)
+        while (event := native.next()) is not None:
+            yield built(event)
+        for text in native.damage():
+            warnings.warn(text, DamageWarning, stacklevel=2)
+
+    @property
     def sources(self) -> list[int]:
         """The source ids of the run."""
         return sorted({source for header in self._headers() for source in header.sources})
@@ -118,12 +153,16 @@ class EventFile(_OfRun):
         """The path of the file."""
         self._native = _evb.EventFile(self.path, epoch, bool(aligned))
         self._aligned = bool(aligned)
+        self._epoch = epoch
         self._findings: list[_evb.Finding] | None = None
         if (finding := self._native.header_finding()) is not None:
             warnings.warn(finding.text, DamageWarning, stacklevel=2)
 
     def _headers(self) -> list[_evb.EventFile]:
         return [self._native]
+
+    def _paths(self) -> list[str]:
+        return [self.path]
 
     @property
     def run(self) -> int:
@@ -260,8 +299,13 @@ class EventFiles(_OfRun):
         self.unreadable = unreadable
         """Why other files at the path cannot be read; a warning has told each."""
 
+        self._epoch = next((file._epoch for file in files), None)
+
     def _headers(self) -> list[_evb.EventFile]:
         return [file._native for file in self.files]
+
+    def _paths(self) -> list[str]:
+        return [file.path for file in self.files]
 
     @property
     def findings(self) -> list[_evb.Finding]:
