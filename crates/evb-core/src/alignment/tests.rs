@@ -5,7 +5,11 @@ use core::time::Duration;
 
 use super::{
     Alignment, ClockWrap, DetectorClock, Doubt, Explanation, Gathered, Guard, Inquiry, ReadingRing, Start,
-    Survey, inquiry::Finding, start,
+    Survey,
+    inquiry::Finding,
+    scale::Scale,
+    start,
+    track::{Change, Sight, Track},
 };
 use crate::{fragment::Timestamp, id::EventId, index::ClockIndex, rng::Rng, time::Instant, units::Frequency};
 
@@ -391,6 +395,31 @@ fn corrupt_times_among_ten_thousand_never_become_a_suspicion() {
     });
     assert_eq!(result.flagged.len() as u64, planted);
     assert!(result.suspects.is_empty());
+}
+
+#[test]
+fn each_suspicion_needs_agreements_of_its_own() {
+    let scale = Scale::new(&clocks()[1], 100.0);
+    let (mut track, mut event) = (Track::default(), 0);
+    let mut step = |residual: f64, limit: f64| {
+        event += 1;
+        let (at, follow, extra) = (event as i64 * 64_000_000, true, 0.0);
+        let sight =
+            Sight { event, ticks: 0, at, residual, limit, extra, follow, leads: false, undecided: false };
+        let (_, change) = track.step(&scale, &sight);
+        track.invariants();
+        change
+    };
+    (0..9).for_each(|_| assert_eq!(step(0.0, 10.0), Change::None));
+    let doubted = [Change::Doubted, Change::None, Change::Suspected];
+    assert_eq!([(); 3].map(|()| step(1e6, 10.0)), doubted);
+    (0..15).for_each(|_| assert_eq!(step(0.0, 10.0), Change::None));
+    assert_eq!(step(0.0, 10.0), Change::Returned);
+    // After a long silence the clock is learnt again, which fails.
+    assert_eq!(step(0.0, 2.0 * scale.quarter), Change::None);
+    assert_eq!([(); 3].map(|()| step(1e6, 10.0)), doubted);
+    (0..15).for_each(|_| assert_eq!(step(0.0, 10.0), Change::None));
+    assert_eq!(step(0.0, 10.0), Change::Returned);
 }
 
 #[test]

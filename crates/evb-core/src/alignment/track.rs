@@ -263,7 +263,7 @@ impl Track {
         if self.failed < FAILURES {
             return (Alignment::Disagrees, Change::None);
         }
-        (self.standing, self.failed) = (Standing::Suspect, 0);
+        (self.standing, self.failed, self.returned) = (Standing::Suspect, 0, 0);
         (Alignment::Disagrees, Change::Suspected)
     }
 
