@@ -1,6 +1,7 @@
 //! Every kind of input, tested from its data to the event file through `evbd run`.
 
 use std::{
+    collections::BTreeSet,
     fmt::Write as _,
     fs,
     io::{Read, Write},
@@ -85,8 +86,10 @@ fn replayed_timeslices_come_back_byte_for_byte_and_so_does_their_recording() {
     let dir = tempfile::tempdir().expect("a directory");
     let trigger = "{ kind = \"periodic\", rate = \"1 kHz\" }";
     let (first, second) = (dir.path().join("first"), dir.path().join("second"));
-    let source =
-        |input: &str| format!("[[source]]\nids = \"1-15\"\ninput = {{ kind = \"replay\", {input} }}\n");
+    let clock = "{ rate = \"62.5 MHz\", bits = 64, accuracy = \"0 ppm\" }";
+    let source = |input: &str| {
+        format!("[[source]]\nids = \"1-15\"\nclock = {clock}\ninput = {{ kind = \"replay\", {input} }}\n")
+    };
     let km3net = format!("path = \"{TIMESLICES}\", format = \"km3net\"");
     let recorded = format!("path = \"{}\", format = \"evb\"", first.display());
     for (input, out) in [(km3net, &first), (recorded, &second)] {
@@ -95,6 +98,9 @@ fn replayed_timeslices_come_back_byte_for_byte_and_so_does_their_recording() {
         let slices = Timeslices::parse(&bytes).expect("timeslices");
         let events = events(out);
         assert_eq!(events.len(), 20);
+        let states = events.iter().flat_map(Event::fragments).map(|part| part.alignment.to_string());
+        let wanted = ["agrees", "not known"].map(ToOwned::to_owned).into();
+        assert_eq!(states.collect::<BTreeSet<_>>(), wanted, "after the first events, all agree");
         for event in events {
             assert_eq!(rebuild_timeslice(&event).as_deref(), Ok(slices.of_event(event.id)), "{}", event.id);
         }

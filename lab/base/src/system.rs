@@ -306,7 +306,7 @@ impl System {
             };
             writeln!(
                 toml,
-                "input = {{ kind = \"generator\", size = \"{size} B\", check = \"{check}\"{on} }}\nmax_fragment = \"{size} B\""
+                "input = {{ kind = \"generator\", size = \"{size} B\", check = \"{check}\"{on} }}\nmax_fragment = \"{size} B\"\nclock = {{ rate = \"125 MHz\", bits = 48 }}"
             )?;
         }
         for j in 1..=shape.builders {
