@@ -30,6 +30,16 @@ fn the_examples_are_admitted() {
     }
 }
 
+#[test]
+fn the_timestamps_of_the_examples_that_run_are_compared() {
+    for example in ["quickstart", "watch", "km3net", "missed-trigger"] {
+        let output = check(&[&format!("examples/{example}.toml"), "--json"]);
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let alignment = &report["alignment"];
+        assert_eq!(alignment["without_clock"].as_array().map(Vec::len), Some(0), "{example}: {alignment}");
+    }
+}
+
 /// The drawing in the guide is what the command prints.
 #[test]
 fn the_example_of_two_switches_is_drawn_as_the_guide_shows() {
