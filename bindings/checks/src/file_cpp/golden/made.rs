@@ -247,6 +247,7 @@ fn identity(builder: u16) -> FileIdentity {
             .map(|(id, name)| (SourceId::new(id), name.to_owned()))
             .into(),
         builder_names: [(BuilderId::new(2), "second".to_owned())].into(),
+        episodes: Vec::new(),
     }
 }
 
