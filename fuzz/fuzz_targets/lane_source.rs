@@ -4,7 +4,7 @@
 use evb_fuzz::lane_source::{self, Step};
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: (bool, Vec<Step>)| {
-    let (on_demand, steps) = input;
-    lane_source::run(on_demand, &steps);
+fuzz_target!(|input: (bool, Option<u8>, Vec<Step>)| {
+    let (on_demand, bits, steps) = input;
+    lane_source::run(on_demand, bits, &steps);
 });

@@ -4,10 +4,12 @@
 use bytes::BytesMut;
 use evb_core::wire::encoding::Encoding as _;
 use evb_core::{
+    alignment::{GuardedClocks, readings_message, readings_of, survey_of},
     id::{BuilderId, EventId, Peer, SourceId},
     wire::control::{
-        Assignments, BuilderAddress, BuilderReport, Completions, Control, Decisions, Exception, Heartbeat,
-        Hello, HelloReply, LaneReport, LaneState, Live, MAX_BATCH, MAX_MESSAGE, Message, Outcome, PathReport,
+        AlignmentReport, Assignments, Begin, BuilderAddress, BuilderReport, Clock, ClockDoubt, ClockRelation,
+        ClockRelations, Completions, Control, Decisions, Exception, Heartbeat, Hello, HelloReply, LaneReport,
+        LaneState, Live, MAX_BATCH, MAX_MESSAGE, Message, Outcome, PathReport, Readings, ReadingsWanted,
         Ready, Reason, Refusal, Reply, Report, RoleReport, Roster, RunEnd, RunParameters, SourceReport, Stop,
         Triggers, Verdict, Welcome,
     },
@@ -63,8 +65,34 @@ fn look_at(control: &Control) {
             completions.events().for_each(|event| again.add(&mut last, event));
             assert_eq!(again.complete, completions.complete);
         }
+        Some(Message::Alignment(AlignmentReport { relations: Some(relations), .. })) => {
+            let clocks = clocks(relations.clocks.len());
+            if let Ok(survey) = survey_of(relations, &clocks) {
+                let again = survey.message();
+                assert_eq!(survey_of(&again, &clocks).map(|survey| survey.message()), Ok(again));
+            }
+        }
+        Some(Message::Readings(readings)) => {
+            let Ok(pairs) = readings_of(readings) else { return };
+            let again = readings_message(readings.question, pairs);
+            let count = again.events.len();
+            assert!(count <= 256 && again.events == readings.events[..count]);
+            assert_eq!(again.ticks, readings.ticks[..count]);
+        }
         _ => {}
     }
+}
+
+/// Returns a declaration of that many equal clocks, of the sources from 0 on.
+fn clocks(count: usize) -> GuardedClocks {
+    let clocks = (0..count.min(1000) as u32).map(|source| Clock { source, ..clock() });
+    GuardedClocks::of(&Begin { clocks: clocks.collect(), ..Begin::default() })
+}
+
+/// Returns the declared clock of source 3.
+pub fn clock() -> Clock {
+    let rate_uhz = 125_000_000_000_000;
+    Clock { source: 3, rate_uhz, bits: 48, wrap: 0, tolerance_ns: 1000, accuracy_ppb: 100_000 }
 }
 
 fn look_at_decisions(decisions: &Decisions) {
@@ -193,8 +221,21 @@ pub fn messages() -> Vec<Control> {
         Message::RunEnd(RunEnd { verdict: "complete".to_owned(), ..RunEnd::default() }),
         Message::Triggers(Triggers { count: 3 }),
         Message::Ready(Ready {}),
+        Message::Begin(Begin { clocks: vec![clock()], lead: 4, ..Begin::default() }),
+        Message::Alignment(doubts()),
+        Message::ReadingsWanted(ReadingsWanted { question: 1, event: 9 }),
+        Message::Readings(Readings { question: 1, events: vec![9, 1], ticks: vec![1 << 40, 125_000] }),
     ];
     messages.map(|message| Control { message: Some(message) }).to_vec()
+}
+
+/// Returns a builder's doubt about the clock of source 5, beside that of source 3.
+pub fn doubts() -> AlignmentReport {
+    let [phase, rate, bound] = [0.0_f64, 0.0, 1e-9].map(f64::to_bits);
+    let clock = ClockRelation { ticks: 0, at: 0, is_proven: true, is_suspect: true, phase, rate, bound };
+    let relations = ClockRelations { lead: 0, at: 0, host_ns: 1 << 60, clocks: vec![clock; 2] };
+    let doubt = ClockDoubt { source: 5, first: 2, is_suspect: true, is_tie: true };
+    AlignmentReport { doubts: vec![doubt], returned: vec![3], relations: Some(relations) }
 }
 
 /// Returns the hello message of a source.

@@ -12,7 +12,9 @@ use evb_core::{
     units::Frequency,
     wire::{
         control::{Control, Hello},
-        journal::{Change, Entry, Finding, Lost, Membership, Reassigned, Resumed, RosterChange, What},
+        journal::{
+            Change, Entry, Finding, Judged, Lost, Membership, Reassigned, Resumed, RosterChange, What,
+        },
     },
 };
 
@@ -153,8 +155,10 @@ fn written(trigger: TriggerKind, steps: usize) -> [Vec<Entry>; 2] {
 /// 9 joins and leaves, an operator changes the rate and pauses the run, and the run ends.
 fn eventful() -> impl Iterator<Item = Entry> {
     let finding = |failure, remark| Finding { problem: "the disk".to_owned(), failure, remark };
+    let sentence = "missed 1 trigger".to_owned();
     let whats = [
         What::Over(2),
+        What::Judged(Judged { source: 5, is_misaligned: true, since: 2, sentence }),
         What::Epoch(200),
         What::Reassigned(Reassigned { builder: 1, events: vec![2] }),
         What::Membership(Membership { builder: 9, change: Change::Added }),

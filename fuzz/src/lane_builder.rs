@@ -6,6 +6,7 @@ use std::{collections::VecDeque, time::Duration};
 use arbitrary::Arbitrary;
 use bytes::{BufMut as _, BytesMut};
 use evb_core::{
+    alignment::{ClockWrap, DetectorClock, message_of},
     builder::{BuilderCore, BuilderCoreConfig, LARGE_FRAGMENT, Output, StreamReader},
     event::Event,
     fragment::{Checksum, Timestamp},
@@ -15,9 +16,13 @@ use evb_core::{
     lane::StreamFault,
     set::SourceSet,
     time::Instant,
-    units::Bytes,
+    units::{Bytes, Frequency},
     wire::{
-        control::{Accounted, Assignments, BuilderReport, Heartbeat, LaneState, Message, RoleReport},
+        control::{
+            Accounted, Assignments, Begin, BuilderReport, Heartbeat, LaneState, MAX_MESSAGE, Message,
+            RoleReport,
+        },
+        encoding::Encoding as _,
         record::{
             ANNOUNCEMENT, Announcement, COMMIT_RANGE, MAX_DATA, RECORD_HEADER, RecordHeader, decode_range,
             encode_fragment_header,
@@ -64,6 +69,8 @@ pub enum Step {
     Roster(u8, u8),
     /// The supervisor sends a heartbeat with its clock.
     Heartbeat(u64, u64, u64),
+    /// The supervisor takes the present timestamps of a source as right.
+    Learn(u8),
     /// Time passes: this number of milliseconds.
     Pass(u16),
     /// The sink finishes an event: it was written, rejected, or could not be written.
@@ -134,6 +141,10 @@ impl Bench {
         let bound = BuilderCore::<Policy>::memory_bound(&config);
         let mut core = BuilderCore::new(config, policy, now);
         core.handle_roster(1, SourceSet::first(LANES), SourceSet::default(), now);
+        // A rate of 1 kHz is that of the timestamps of `announcement`.
+        let clock = DetectorClock::new(Frequency::from_hertz(1e3).expect("a rate"), ClockWrap::Bits(16));
+        let clocks = (1..=LANES as u16).map(|source| message_of(SourceId::new(source), &clock)).collect();
+        core.guard(&Begin { clocks, ..Begin::default() });
         let lanes = (0..LANES).map(|_| Lane::default()).collect();
         let mut bench = Self { core, bound, lanes, events: VecDeque::new(), now };
         (0..LANES).for_each(|lane| bench.connect(LaneIndex::new(lane)));
@@ -189,6 +200,7 @@ impl Bench {
                     self.now,
                 );
             }
+            Step::Learn(source) => self.core.learn(SourceId::new((*source).into())),
             Step::Pass(millis) => {
                 self.now += Duration::from_millis((*millis).into());
                 self.core.handle_timeout(self.now);
@@ -356,6 +368,7 @@ impl Bench {
                 }
                 Output::Lane(lane) => self.records(lane.get()),
                 Output::Supervisor(control) => {
+                    assert!(control.encoded_len() <= MAX_MESSAGE);
                     if let Some(accounted) = Accounted::of(&control) {
                         self.core.handle_accounted(&accounted).unwrap();
                     }
@@ -439,7 +452,9 @@ fn announcement(event: u8, length: u16) -> Announcement {
     // Most of these lengths and event ids are valid; a few lengths are slightly too large, and the
     // invalid event id 0 occurs.
     let length = u32::from(length) % (MAX_FRAGMENT as u32 + 2);
-    Announcement { event: EventId::new((event % 16).into()), timestamp: Timestamp::new(7), length }
+    // The fragments of an event belong together, unless an event id or a length is very large.
+    let ticks = u64::from(event % 16) * 1000 + u64::from(event / 128) * 300 + u64::from(length / 4096);
+    Announcement { event: EventId::new((event % 16).into()), timestamp: Timestamp::new(ticks), length }
 }
 
 fn append(content: &mut Vec<u8>, lane: LaneIndex, announced: &Announcement) {

@@ -6,6 +6,7 @@ use std::{ops::Range, time::Duration};
 use arbitrary::Arbitrary;
 use bytes::{BufMut as _, BytesMut};
 use evb_core::{
+    alignment::TriggerCounter,
     fragment::{Checksum, Fragment, Timestamp},
     id::{BuilderId, EventId, SourceId},
     index::LaneIndex,
@@ -14,7 +15,8 @@ use evb_core::{
     time::Instant,
     units::Bytes,
     wire::{
-        control::{Decisions, Heartbeat, Message, RoleReport, SourceReport},
+        control::{Decisions, Heartbeat, MAX_MESSAGE, Message, ReadingsWanted, RoleReport, SourceReport},
+        encoding::Encoding as _,
         record::{
             ANNOUNCEMENT, Announcement, MAX_COMMIT_RANGES, RECORD_HEADER, RecordHeader, encode_commit,
             encode_fragment_header,
@@ -35,6 +37,11 @@ pub enum Step {
     Push(u8, u16),
     /// Readout pushes a small fragment with an arbitrary event id.
     PushAny(u64),
+    /// Readout pushes the fragment that follows the last one of this kind, but for this number of
+    /// events; boards with a trigger counter send its value.
+    PushNext(i8),
+    /// The supervisor wants the timestamps of the last events (question, event).
+    Wanted(u32, u64),
     /// The supervisor sends decisions on sequences of events, starting at the first undecided event
     /// plus this offset.
     Decide(i8, Vec<(u8, u8)>),
@@ -88,13 +95,17 @@ pub struct Bench {
     lanes: Vec<Lane>,
     now: Instant,
     on_demand: bool,
+    /// The counter that readout pushes in place of event ids, and the number of its last trigger.
+    counter: Option<TriggerCounter>,
+    trigger: u64,
 }
 
 /// Performs the steps on a source, and checks the invariants of its state machine after each step.
+/// If `bits` are those of a trigger counter, readout pushes its values in place of event ids.
 ///
 /// # Panics
 /// Panics if the state machine violates an invariant.
-pub fn run(on_demand: bool, steps: &[Step]) {
+pub fn run(on_demand: bool, bits: Option<u8>, steps: &[Step]) {
     let now = Instant::from_nanos(1_000_000_000);
     let config = SourceCoreConfig {
         id: SourceId::new(3),
@@ -109,7 +120,12 @@ pub fn run(on_demand: bool, steps: &[Step]) {
         report_period: Duration::from_secs(1),
     };
     let lanes = (0..LANES).map(|_| Lane { bounds: vec![0], ..Lane::default() }).collect();
-    let mut bench = Bench { core: SourceCore::new(config, now), lanes, now, on_demand };
+    // The content of a fragment follows from the last 8 bits of its event id, which are those of
+    // its counter.
+    let counter = bits.map(TriggerCounter::new).filter(|counter| counter.check().is_ok() && !on_demand);
+    let mut core = SourceCore::new(config, now);
+    counter.into_iter().for_each(|counter| core.set_counter(counter));
+    let mut bench = Bench { core, lanes, now, on_demand, counter, trigger: 0 };
     for step in steps.iter().take(STEPS) {
         bench.step(step);
         bench.settle();
@@ -127,6 +143,15 @@ impl Bench {
             }
             Step::PushAny(event) => {
                 let _ = self.core.push(fragment(EventId::new(*event), 3), now);
+            }
+            Step::PushNext(shift) => {
+                self.trigger = self.trigger.wrapping_add(1).wrapping_add_signed((*shift).into());
+                let event = EventId::new(self.trigger);
+                let value = self.counter.and_then(|counter| counter.value_of(event));
+                let _ = self.core.push(fragment(value.map_or(event, EventId::new), 5), now);
+            }
+            Step::Wanted(question, event) => {
+                self.core.handle_readings_wanted(ReadingsWanted { question: *question, event: *event }, now);
             }
             Step::Decide(shift, runs) => {
                 let first = self.core.undecided().number().saturating_add_signed((*shift).into());
@@ -296,7 +321,7 @@ impl Bench {
                     let length = event.number() as u32 % 300;
                     let _ = self.core.push(fragment(event, length), self.now);
                 }
-                Output::Supervisor(_) => {}
+                Output::Supervisor(control) => assert!(control.encoded_len() <= MAX_MESSAGE),
             }
         }
         for (index, lane) in self.lanes.iter().enumerate() {

@@ -9,8 +9,8 @@
 //!   give the same bytes, or mean the same ([`records`], [`control`]). `seeds` returns valid
 //!   examples of inputs, which the fuzzer cannot guess.
 //! * For **events**: `run(Vec<Step>)` with an `Arbitrary` step ([`lane_builder`], [`lane_source`],
-//!   [`lane_datagrams`]). A model of an honest peer decides what the state machine receives next,
-//!   so that inputs reach deep states, and checks the machine's outputs.
+//!   [`lane_datagrams`], [`alignment`]). A model of an honest peer decides what the state machine
+//!   receives next, so that inputs reach deep states, and checks the machine's outputs.
 
 pub mod script;
 pub mod seeds;
@@ -23,6 +23,7 @@ pub mod lane_source;
 pub mod lane_stream;
 pub mod datagrams;
 pub mod lane_datagrams;
+pub mod alignment;
 pub mod supervisor;
 pub mod journal;
 pub mod event_file;

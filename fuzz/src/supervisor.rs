@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use evb_core::wire::encoding::Encoding as _;
 use evb_core::{
+    alignment::{GuardedClocks, readings_message},
     id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
-    supervisor::{Output, RunPlan, SupervisorCore},
+    supervisor::{OnSlip, Output, RunPlan, SupervisorCore},
     time::Instant,
     trigger::TriggerKind,
     wire::control::{
-        Begun, Completions, Control, Hello, MAX_MESSAGE, Message, Ready, Report, Stop, Triggers,
+        Begin, Begun, Clock, Completions, Control, Hello, MAX_MESSAGE, Message, Ready, Report, Stop, Triggers,
     },
 };
 
@@ -47,10 +48,13 @@ pub fn check(data: &[u8]) {
     drive(core, pieces(data), now);
 }
 
-/// Returns the plan of a run with the sources 3 and 5 and the builders 1 and 2.
+/// Returns the plan of a run with the sources 3 and 5, which have clocks, and the builders 1 and 2.
 pub fn plan(trigger: TriggerKind) -> RunPlan {
+    let clocks = [3, 5].map(|source| Clock { source, ..control::clock() }).to_vec();
     RunPlan {
         slots: 2,
+        clocks: GuardedClocks::of(&Begin { clocks, ..Begin::default() }),
+        on_slip: OnSlip::Pause,
         trigger,
         boot_id: "here".to_owned(),
         ..RunPlan::new(
@@ -163,7 +167,23 @@ pub fn run() -> Vec<(u8, Vec<u8>)> {
     run
 }
 
-/// Returns the seed corpus: a run of three events, and a sequence of all types of messages.
+/// Returns the steps of a run in which source 5 has missed the trigger of event 2.
+fn slip() -> Vec<(u8, Vec<u8>)> {
+    let ticks = |event: u64| event * 125_000 + event * event * 7919 % 60_000;
+    let answer = |peer: u8, question: u32, last: u64| {
+        let of = |event: u64| (event, ticks(event + u64::from(peer == 1 && event > 1)));
+        (SAY | peer << 4, say(Message::Readings(readings_message(question, (1..=last).rev().map(of)))))
+    };
+    let triggers = || (SAY, say(Message::Triggers(Triggers { count: 60 })));
+    let mut slip = opening();
+    slip.extend([triggers(), (SAY | 2 << 4, say(Message::Alignment(control::doubts())))]);
+    slip.extend([answer(0, 1, 60), answer(1, 1, 60), triggers(), (PASS, vec![1, 0])]);
+    slip.extend([answer(0, 2, 120), answer(1, 2, 120), (PASS, vec![1, 0])]);
+    slip
+}
+
+/// Returns the seed corpus: a run of three events, a run in which a board misses a trigger, and a
+/// sequence of all types of messages.
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut all = opening();
     for (number, message) in control::messages().iter().enumerate() {
@@ -173,5 +193,5 @@ pub fn seeds() -> Vec<Vec<u8>> {
     let joined = |script: &[(u8, Vec<u8>)]| {
         join(&script.iter().map(|(kind, bytes)| (*kind, &bytes[..])).collect::<Vec<_>>())
     };
-    vec![joined(&run()), joined(&all)]
+    vec![joined(&run()), joined(&slip()), joined(&all)]
 }
