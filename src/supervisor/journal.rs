@@ -68,7 +68,7 @@ pub enum JournalError {
     },
     /// The file is a journal from which the run cannot go on.
     #[error(
-        "the journal {path} cannot be used: {reason}; restore it from a copy or the configuration of its run, or move it away to begin a new run, which does not know the events of the old one"
+        "the journal {path} cannot be used: {reason}; to go on with its run, put back a copy of the journal, or the release and the configuration that wrote it; to begin a new run, move the journal away, which gives up the events that the old run had not built"
     )]
     Unusable {
         /// The file of the journal.

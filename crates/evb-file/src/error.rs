@@ -146,7 +146,7 @@ pub enum EventRefusal {
     },
     /// The event was built by another builder.
     #[error(
-        "builder {event} built the event, but the file is of builder {file}: write it to a file of its own builder"
+        "builder {event} built the event, but the file is of builder {file}: write it to a file of its own builder; if evbd wrote it, report a fault of evb"
     )]
     Builder {
         /// The event's builder.

@@ -15,13 +15,10 @@ use std::{
 };
 
 use bytes::{Buf as _, BytesMut};
-use evb_core::{
-    quantities::SAME_RELEASE,
-    wire::{
-        control::{Control, Hello, HelloReply, MAX_MESSAGE, Refusal, UnreadableMessage, Welcome},
-        encoding::Encoding as _,
-        preamble::ConnectionKind,
-    },
+use evb_core::wire::{
+    control::{Control, Hello, HelloReply, MAX_MESSAGE, Refusal, UnreadableMessage, Welcome},
+    encoding::Encoding as _,
+    preamble::ConnectionKind,
 };
 use socket2::SockRef;
 use tokio::net::TcpStream;
@@ -52,9 +49,7 @@ pub enum LinkError {
     #[error("the connection broke: {0}; if this repeats, see the other side's log, and check the network")]
     Io(#[from] io::Error),
     /// The peer announced a message that is longer than the limit.
-    #[error(
-        "the other side announced a message of {length} bytes, but the limit is {MAX_MESSAGE}; {SAME_RELEASE}"
-    )]
+    #[error("the other side announced a message of {length} bytes, but the limit is {MAX_MESSAGE}")]
     TooLong {
         /// The announced length.
         length: u32,

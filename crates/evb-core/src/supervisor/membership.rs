@@ -251,7 +251,7 @@ impl PeerMembership<'_> {
 
     /// Tells one peer that the run has ended for it, so that the peer closes its connection.
     pub(super) fn let_go(&mut self, seat: Seat) {
-        let verdict = "it left before the run began".to_owned();
+        let verdict = "this source or builder left before the run began and has no part in it; start it again to take part".to_owned();
         let to = self.roster.recipient(seat);
         self.outbox.send(to, Message::RunEnd(RunEnd { exit_code: 0, verdict }));
     }

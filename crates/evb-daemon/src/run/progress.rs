@@ -58,7 +58,7 @@ fn words(now: &Progress, rate: f64) -> String {
         }
         RunState::Paused => format!("paused: {} under way", now.outstanding),
         RunState::Recovering => {
-            format!("going on: {sources}, {builders} back")
+            format!("going on after the supervisor's restart: {sources}, {builders} back")
         }
         RunState::Running => {
             let mut words = format!("{rate:.0}/s");

@@ -176,7 +176,7 @@ impl Keeper {
             problem += &format!(", and it could not be removed: {error}; remove it before the next start");
         }
         tracing::warn!(
-            "{problem}; keep the supervisor running until the run is over, because this run cannot go on without it, and repair the disk"
+            "{problem}; keep this supervisor running until the run is over, because no other could go on with the run, and repair the disk"
         );
         problem
     }

@@ -65,7 +65,8 @@ function timestamps(cell, alignment) {
   if (!alignment?.since) return;
   name(cell.firstChild, alignment.state === "misaligned" ? "flag bad" : "flag warning");
   text(cell.firstChild, alignment.state);
-  cell.title = `since event ${alignment.since}${alignment.sentence ? `, it ${alignment.sentence}` : ""}`;
+  const remedy = alignment.state === "misaligned" ? ": stop the run, check its trigger input, reset the boards, and start a new run" : "";
+  cell.title = `since event ${alignment.since}${alignment.sentence ? `, it ${alignment.sentence}` : ""}${remedy}`;
 }
 
 class Table {
