@@ -499,9 +499,9 @@ impl SourceCore {
         Control { message: Some(Message::Report(report)) }
     }
 
-    /// Returns a message with a periodic report, which has no histograms.
+    /// Returns a message with a periodic report, which has no histograms and no last event.
     fn report_so_far(&self, now: Instant) -> Control {
-        let counters = self.counters();
+        let counters = SourceReport { last_event: 0, ..self.counters() };
         let live = Live {
             backlog_bytes: self.backlog.bytes().count(),
             backlog_fragments: self.backlog.held() as u64,
