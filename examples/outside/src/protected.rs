@@ -8,6 +8,7 @@ use std::{
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     thread,
+    time::Duration,
 };
 
 use evb::{
@@ -68,6 +69,8 @@ pub async fn run() -> Result<String, Box<dyn Error>> {
     let epoch = SupervisorConfig::fresh_epoch();
     let mut plan = RunPlan::new(RunNumber::new(7), epoch, ids.to_vec(), vec![builder]);
     plan.events = Some(EVENTS);
+    // The sources push faster than a busy host builds: no fragment may expire before its trigger.
+    plan.orphan_timeout = Duration::from_secs(600);
     let mut config = SupervisorConfig::new("127.0.0.1:0", plan);
     (config.security, config.control) = (security.clone(), control);
     let supervisor = Supervisor::start(config).await?;
