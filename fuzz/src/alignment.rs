@@ -73,7 +73,7 @@ pub enum Step {
     Events(u8, u32),
     /// An event in any order, with the readings of the boards or, where there are some, with these.
     Event(i8, Vec<Option<u64>>),
-    /// From now on, a board delivers the timestamps of events so many later.
+    /// From now on, a board delivers the timestamps of later events, by this number of events.
     Slip(u8, i8),
     /// A board's clock leaps.
     Leap(u8, u64),

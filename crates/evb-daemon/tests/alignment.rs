@@ -86,7 +86,7 @@ fn a_board_that_misses_a_trigger_is_named_while_the_run_goes_on() {
     assert_eq!(flagged, EVENTS - 1499, "{summary}");
 }
 
-/// The generator's payload says of which event it is, so it is the truth.
+/// The generator's payload depends on its event, so it tells to which event a fragment belongs.
 #[test]
 fn a_slip_is_repaired_in_merged_files() {
     for (shift, at) in [(1i64, 1500u64), (-2, 1200), (16, 900)] {

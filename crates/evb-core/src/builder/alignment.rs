@@ -110,10 +110,11 @@ impl EventGuard {
     pub(crate) fn next_report(&mut self, now: Instant) -> Option<AlignmentReport> {
         if self.next_look <= now {
             self.next_look = now + self.interval;
-            let learnt = self.guard.survey().proven();
+            let survey = self.guard.survey();
+            let learnt = survey.proven();
             if learnt > self.told.1 || (learnt > 0 && now.since(self.told.0) >= LEARNT) {
                 self.told = (now, learnt);
-                let relations = Some(self.guard.survey().message());
+                let relations = Some(survey.message());
                 return Some(AlignmentReport { relations, ..AlignmentReport::default() });
             }
         }

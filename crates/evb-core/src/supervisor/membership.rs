@@ -166,7 +166,10 @@ impl PeerMembership<'_> {
     /// Asks a peer that joins while the run begins or is under way to prepare for its first event.
     fn call_to_begin(&mut self, seat: Seat) {
         let to = self.roster.recipient(seat);
-        self.outbox.send(to, Message::Begin(begin_of(self.plan, self.begun.as_ref())));
+        let begin = begin_of(self.plan, self.begun.as_ref());
+        // Only builders compare timestamps.
+        let relations = begin.relations.filter(|_| seat.source().is_none());
+        self.outbox.send(to, Message::Begin(Begin { relations, ..begin }));
     }
 
     /// Sends a peer that joins during the run the state of the run.

@@ -82,7 +82,10 @@ pub(crate) fn main(arguments: &MergeArguments) -> ExitCode {
 fn tell_repair(report: &RealignReport, out: &mut dyn Write) -> io::Result<bool> {
     let RealignReport { slips, others, moved, left_out, without } = report;
     if slips.is_empty() && others.is_empty() {
-        writeln!(out, "nothing to repair: the files know of no source that slipped (--align finds some)")?;
+        writeln!(
+            out,
+            "nothing to repair: the files name no source that slipped; --align CONFIG looks for slips in the timestamps"
+        )?;
     }
     for (episodes, what) in [(slips, "repaired"), (others, "NOT repaired, because it is no slip")] {
         for Episode { source, since, text, disputed, .. } in episodes {

@@ -7,7 +7,7 @@ use crate::{
     id::{BuilderId, SourceId},
     supervisor::{
         Recipients, RunPlan,
-        tests::{Stage, builder, hello, plan},
+        tests::{Stage, builder, hello, plan, source},
     },
     trigger::TriggerKind,
     units::Frequency,
@@ -89,4 +89,15 @@ fn what_an_operator_lets_builders_learn_again_is_not_passed_on() {
     stage.core.verdicts().learn(SourceId::new(5), stage.now).unwrap();
     stage.poll();
     assert_eq!(told(&mut stage), Some(relations(10, [true, false], [false; 2])));
+}
+
+#[test]
+fn a_source_that_joins_gets_no_relations() {
+    let mut stage = guarded();
+    stage.says(builder(1), report(relations(10, [true; 2], [false; 2])));
+    stage.core.handle_disconnect(source(3), "connection reset", stage.now);
+    stage.begins.clear();
+    stage.register(source(3));
+    let [(_, begin)] = stage.begins.as_slice() else { panic!("{:?}", stage.begins) };
+    assert_eq!(begin.relations, None);
 }
