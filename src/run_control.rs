@@ -18,6 +18,7 @@ use evb_core::{
     id::{BuilderId, Peer, SourceId},
     ledger::RunReport,
     run_control::leader::Request,
+    supervisor::OwingRequest,
     units::Frequency,
 };
 use tokio::sync::{mpsc, oneshot, watch};
@@ -364,6 +365,17 @@ impl RunControl {
     /// [`Refusal`]: no run is under way, or the timestamps of this source are not compared.
     pub async fn learn(&self, id: SourceId) -> Result<(), Refusal> {
         self.request("learn", Request::Learn(id)).await.map(drop)
+    }
+
+    /// Excludes a source from this run and from the runs that follow, or includes it again. Events
+    /// are complete without an excluded source.
+    ///
+    /// # Errors
+    /// [`Refusal`]: no run is open, the run has no such source or it is excluded already, no other
+    /// source would owe fragments, or the first event is decided already.
+    pub async fn change_owing(&self, request: OwingRequest) -> Result<(), Refusal> {
+        let name = if request.excludes { "exclude" } else { "include" };
+        self.request(name, Request::Owe(request)).await.map(drop)
     }
 
     /// Returns the complete status of the system and its run.

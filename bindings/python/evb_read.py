@@ -80,6 +80,7 @@ CAUSES = {
     5: "damaged",
     6: "lost in the network",
     7: "given up at the end of the run",
+    8: "released by exclude",
     16: "excluded",
     17: "expendable",
 }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use evb_core::{
-    id::BuilderId,
+    id::{BuilderId, SourceId},
     ledger::{EventCounts, RunReport},
     run_control::{
         Refusal, State,
@@ -171,7 +171,9 @@ impl<S: System> Driver<S> {
             LeaderOutput::Ended => return,
             LeaderOutput::Configure => Done::System(self.system.configure()),
             LeaderOutput::Admit(id) => Done::System(self.system.admit_builder(id)),
-            LeaderOutput::Open { builders, rate } => Done::Opened(self.open(builders, rate).await),
+            LeaderOutput::Open { builders, rate, excluded } => {
+                Done::Opened(self.open(builders, rate, excluded).await)
+            }
             LeaderOutput::Change(change) => Done::Changed(self.change(change).await),
             LeaderOutput::Stop(cause) => Done::Changed(self.stop(&cause).await),
             LeaderOutput::Close(cause) => {
@@ -242,9 +244,11 @@ impl<S: System> Driver<S> {
         &mut self,
         builders: Option<Vec<BuilderId>>,
         rate: Option<Frequency>,
+        excluded: BTreeMap<SourceId, String>,
     ) -> Result<Box<RunPlan>, SystemError> {
         let mut config = self.system.plan()?;
         config.plan.hold = true;
+        config.plan.excluded.extend(excluded);
         if let Some(builders) = builders {
             config.plan.builders = builders;
         }

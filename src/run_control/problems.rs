@@ -133,20 +133,26 @@ fn absent(reason: &str) -> String {
 
 /// Returns the number of events that were built without a source.
 fn closed_without(source: &SourceSurvey) -> String {
-    format!("{} built without it", counted(source.missing, "event"))
+    format!("{} built without it", counted(source.missing + source.absent, "event"))
 }
 
 fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
+    // An operator knows what is wrong with a source that is excluded.
+    if source.exclusion.is_some() {
+        return;
+    }
     let subject = source.named();
+    // Events are complete without an expendable source.
+    let severity = if source.expendable { Severity::Warning } else { Severity::Bad };
     match source.presence {
         Presence::Absent => found.push(Problem::new(
-            Severity::Bad,
+            severity,
             &subject,
             format!("{}; {}", absent(&source.parting), closed_without(source)),
             "start it again; its log says why it left",
         )),
         Presence::Silent => found.push(Problem::new(
-            Severity::Bad,
+            severity,
             &subject,
             format!("silent, without any sign of life; {}", closed_without(source)),
             "check that its process and its host are running",

@@ -96,7 +96,7 @@ impl Commands {
                 Ok(()) => self.beginners.push(answer),
                 Err(error) => drop(answer.send(Err(error))),
             },
-            HandleCommand::Change(change, answer) => match role.change(change, now) {
+            HandleCommand::Change(change, answer) => match role.change(change.clone(), now) {
                 Ok(()) => {
                     if let RunChange::AddBuilder(id) = change {
                         links.add(Peer::Builder(id));

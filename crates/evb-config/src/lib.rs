@@ -75,7 +75,7 @@ pub use role_lists::{ranges, roles_in_words};
 pub use run::RunConfig;
 pub use security::SecurityMode;
 pub use shaping::{OffloadChoice, ShapingConfig, ShapingMode, Spin};
-pub use source::SourceEntry;
+pub use source::{Need, SourceEntry};
 pub use supervisor::{AssignmentPolicy, SourceLoss, SupervisorConfig};
 pub use trigger::{MulticastGroup, TriggerConfig, TriggerProtocol};
 pub use trunk::{Trunk, TrunkKind};
@@ -351,6 +351,7 @@ fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
             .iter()
             .map(|Placed { entry, .. }| (Peer::Builder(entry.id), entry.id.number(), entry.name.as_ref())),
     );
+    source::refuse_if_none_is_essential(notes, &sources);
     refuse_shared_addresses(notes, (supervisor.as_ref(), control.as_ref()), &sources, &builders);
 
     let sources: Vec<SourceEntry> = sources.into_iter().map(|placed| placed.entry).collect();

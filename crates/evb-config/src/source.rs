@@ -13,10 +13,11 @@ use super::{
     clock::GivenClock,
     counter::GivenCounter,
     endpoint::is_unspecified,
+    entries::Placed,
     forms::{As, DataRate, Host, LocalAddress, Positive, Whole},
     input::{self, FragmentSize, Input},
     name::Name,
-    section::Section,
+    section::{Notes, Section},
     trigger::MulticastGroup,
 };
 
@@ -46,6 +47,20 @@ pub struct SourceEntry {
     pub clock: Option<DetectorClock>,
     /// Trigger counter that front ends send in place of event ids; `None`: they send event ids.
     pub counter: Option<TriggerCounter>,
+    /// Whether events are complete without the source.
+    pub need: Need,
+}
+
+/// Whether events need a source.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Need {
+    /// Events without a fragment of the source are incomplete.
+    #[default]
+    Essential,
+    /// Events without a fragment of the source are complete.
+    Expendable,
 }
 
 impl SourceEntry {
@@ -130,6 +145,15 @@ pub(super) struct GivenSource {
     ///
     /// Default: none: front ends send event ids
     counter: Option<GivenCounter>,
+    /// Whether events need the source. An event without a fragment of an `"essential"` source is
+    /// incomplete. An event is complete without an `"expendable"` one, for which it waits until its
+    /// deadline at most, and not at all while the source is down or its readout is silent; event
+    /// files list it as absent. `on_source_loss` holds for essential sources only. At least one
+    /// source is essential.
+    ///
+    /// Default: `"essential"`
+    #[serde(default)]
+    need: Need,
 }
 
 pub(super) fn read(section: &Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<SourceEntry> {
@@ -175,7 +199,18 @@ pub(super) fn read(section: &Section<'_>, id: u16, group: Option<&MulticastGroup
         cpu,
         clock,
         counter,
+        need: given.need,
     })
+}
+
+/// Refuses a system of which every source is expendable, because its events could be empty.
+pub(super) fn refuse_if_none_is_essential(notes: &Notes, sources: &[Placed<SourceEntry>]) {
+    if let Some(first) = sources.first()
+        && sources.iter().all(|placed| placed.entry.need == Need::Expendable)
+    {
+        let reason = "every source is expendable, so that an event may be complete without any fragment";
+        notes.error("source.need", first.span.clone(), reason, "let at least one source be essential");
+    }
 }
 
 /// Refuses a host that stands for every host, and one beside an address from which the source sends

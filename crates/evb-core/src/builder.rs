@@ -37,7 +37,7 @@ use core::time::Duration;
 pub use assembly::LARGE_FRAGMENT;
 pub use counters::DatagramCounters;
 pub use datagram_ends::{DatagramEnds, Noted};
-pub use roster::RosterError;
+pub use roster::{RosterError, Standing};
 pub use segments::Segments;
 pub use stream_reader::{ReadTarget, StreamReader};
 
@@ -466,7 +466,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
     fn release(&mut self, slot: SlotIndex, event: Event, outcome: Option<Outcome>, cause: &str) {
         let starts = self.slots.starts(slot);
         match outcome {
-            None => self.unaccounted.complete(event.id, starts),
+            None => self.unaccounted.complete(event.id, &event.absent, starts),
             Some(outcome) => self.unaccounted.except(exception_of(&event, outcome, cause), starts),
         }
         self.slots.release(slot, event, &self.config.sources);

@@ -103,6 +103,8 @@ macro_rules! source_counters {
         counter_invalid: u64 = 40 [status unused Problem "counter invalid"];
         /// Last event of the run for which readout pushed a fragment.
         last_event: u64 = 41 [report];
+        /// Fragments of events from which the source was excluded.
+        pushed_while_excluded: u64 = 42 [status counter "source_excluded_fragments" unused Nothing "excluded"];
     } };
 }
 

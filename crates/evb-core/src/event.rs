@@ -40,6 +40,8 @@ pub enum Cause {
     LostInNetwork,
     /// The run ended before the fragment had arrived.
     GivenUp,
+    /// An operator excluded the source while the event waited for its fragment.
+    Released,
     /// An operator had excluded the source from the run.
     Excluded,
     /// The source is expendable: events are complete without it.
@@ -49,7 +51,7 @@ pub enum Cause {
 }
 
 /// Codes of the causes in messages and files (docs/reference/file-format.md).
-const CODES: [(Cause, u8, &str); 10] = [
+const CODES: [(Cause, u8, &str); 11] = [
     (Cause::Unknown, 0, "unknown"),
     (Cause::Down, 1, "down"),
     (Cause::Silent, 2, "silent until the deadline"),
@@ -58,6 +60,7 @@ const CODES: [(Cause, u8, &str); 10] = [
     (Cause::Damaged, 5, "damaged"),
     (Cause::LostInNetwork, 6, "lost in the network"),
     (Cause::GivenUp, 7, "given up at the end of the run"),
+    (Cause::Released, 8, "released by exclude"),
     (Cause::Excluded, 16, "excluded"),
     (Cause::Expendable, 17, "expendable"),
 ];

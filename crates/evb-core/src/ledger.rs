@@ -7,6 +7,7 @@ mod counter;
 mod display;
 mod grant_path;
 mod network;
+mod owing;
 mod paths;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ pub(crate) use counter::{Counted, unused_of};
 pub use counter::{Counter, IGNORED_TRIGGERS, Metric, Rank};
 pub use grant_path::{AnswerPath, DerivedRest, GrantPath, RunPath};
 pub use network::{DatagramCounts, NetworkCounts, RefusalCounts};
+pub use owing::OwingChange;
 pub use paths::PathSummary;
 pub use percentiles::{Latency, Percentiles, Spread};
 
@@ -115,6 +117,14 @@ macro_rules! source_summary {
             pub missing: u64,
             /// The number of these events by the cause for which the fragment is missing.
             pub missing_by_cause: BTreeMap<Cause, u64>,
+            /// Complete events without a fragment of the source, which did not owe one.
+            pub absent: u64,
+            /// The number of these events by the cause: the source was excluded, or is expendable.
+            pub absent_by_cause: BTreeMap<Cause, u64>,
+            /// True if events are complete without the source.
+            pub expendable: bool,
+            /// True if the source was excluded at the end of the run.
+            pub excluded: bool,
             /// Events at the end of the run, in a row, for which readout pushed no fragment; 0
             /// without the source's final report.
             pub missing_at_end: u64,
@@ -163,6 +173,11 @@ impl SourceSummary {
         summary.unexpected = summary.unexpected.saturating_add(lanes.unexpected);
         summary.reconnects = summary.reconnects.max(lanes.reconnects);
         summary
+    }
+
+    /// Returns true if events owe a fragment of the source at the end of the run.
+    pub(crate) fn owes(&self) -> bool {
+        !self.expendable && !self.excluded
     }
 
     /// Returns the source with its name, if it has one: `source 3 (TPC crate 1)`.
@@ -390,6 +405,8 @@ pub struct RunReport {
     pub builders: Vec<BuilderSummary>,
     /// The clock by which latencies were measured.
     pub clock: ClockSummary,
+    /// The sources that were excluded or included in the run, in the order of the requests.
+    pub changes: Vec<OwingChange>,
     /// All problems of the run, as texts.
     pub problems: Vec<String>,
     /// Incidents that cost no event: builders that left and whose events other builders built, or

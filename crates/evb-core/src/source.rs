@@ -147,6 +147,8 @@ pub struct SourceCore {
     last_heard: Option<(u64, Instant)>,
     /// True while fragments from readout are discarded, because the run has not started.
     is_discarding: bool,
+    /// True if the source was excluded from the last decided event.
+    is_excluded: bool,
     /// Latest time of the final report, while the run is ending.
     finish: Option<Instant>,
     counters: SourceReport,
@@ -182,6 +184,7 @@ impl SourceCore {
             reports: ReportTimer::new(config.report_period, config.id.number(), now),
             last_heard: None,
             is_discarding: false,
+            is_excluded: false,
             finish: None,
             counters: SourceReport::default(),
             stages: StageTimes::default(),
@@ -235,7 +238,7 @@ impl SourceCore {
         self.counters.pushed_bytes += size.count();
         self.counters.backlog_peak_bytes = self.counters.backlog_peak_bytes.max(self.backlog.bytes().count());
         match placed {
-            Placed::Duplicate | Placed::Closed => self.handle_unused(seen, placed),
+            Placed::Duplicate | Placed::Closed if !self.is_excluded => self.handle_unused(seen, placed),
             placed => {
                 self.repeats.remember(seen);
                 self.place(placed);
@@ -308,8 +311,9 @@ impl SourceCore {
         for (first, count, verdict) in decisions.verdicts()? {
             let lane = match verdict {
                 Verdict::Assigned(builder) => Some(self.lane_of(builder)?),
-                Verdict::Inhibited | Verdict::Closed => None,
+                Verdict::Inhibited | Verdict::Closed | Verdict::Excluded => None,
             };
+            self.is_excluded = verdict == Verdict::Excluded;
             if lane.is_none() && self.backlog.pass(first, count.into()) {
                 continue;
             }
@@ -526,7 +530,12 @@ impl SourceCore {
             Placed::Ready(lane, fragment) => self.deliver(lane, fragment),
             Placed::Parked(fragment) => self.parking.park(fragment),
             Placed::Inhibited => self.counters.inhibited += 1,
+            // An excluded source that joined late does not know from which events it is excluded.
+            Placed::Closed | Placed::Duplicate if self.is_excluded => {
+                self.counters.pushed_while_excluded += 1
+            }
             Placed::Closed | Placed::Duplicate => self.counters.closed += 1,
+            Placed::Excluded => self.counters.pushed_while_excluded += 1,
         }
     }
 

@@ -30,6 +30,7 @@ mod lanes;
 mod live;
 mod dead_time;
 mod findings;
+mod exclusions;
 mod tally;
 mod scale;
 mod outbox;
@@ -72,7 +73,7 @@ mod fault_model;
 use crate::{
     alignment::GuardedClocks,
     id::{EventId, Peer, RunId},
-    ledger::Annotation,
+    ledger::{Annotation, OwingChange},
     time::{Instant, WallClock, earlier},
     units::Frequency,
     wire::{
@@ -84,6 +85,7 @@ use crate::{
 pub use absence::{FirstReadouts, SourceLoss};
 pub use alignment::{AlignmentState, AlignmentSurvey};
 pub use change::{BeginError, ChangeError, NotReady, RunChange, RunOver};
+pub use exclusions::OwingRequest;
 pub use live::{BuilderLive, LatencySurvey, SourceLive};
 pub use output::{Output, Progress, Recipients, RunState};
 pub use plan::{AssignmentPolicy, JournalFsync, MOST_SLOTS, OnSlip, PlanError, RunPlan, SLOTS_BESIDE};
@@ -96,6 +98,7 @@ use assigner::Assigner;
 use beginning::Beginning;
 use books::Books;
 use dispatch::{Dispatch, counts_triggers, next_decision};
+use exclusions::{Exclusions, PlannedChanges};
 use intake::Intake;
 use journal::What;
 use membership::{PeerMembership, begin_of};
@@ -137,6 +140,7 @@ pub struct SupervisorCore {
     watch: Option<Box<AlignmentWatch>>,
     /// Clocks that the plan had before sources declared theirs.
     planned: GuardedClocks,
+    planned_changes: PlannedChanges,
 }
 
 impl SupervisorCore {
@@ -148,6 +152,10 @@ impl SupervisorCore {
         plan.check()?;
         let mut core = Self::waiting(plan, seed, now);
         core.outbox.journal(What::Begun(snapshot::begun(&core.plan, seed)), now);
+        for (source, why) in core.plan.excluded.clone() {
+            let change = OwingChange::exclude(source, EventId::FIRST, &why);
+            core.books.note_exclusion(change, &mut core.outbox, now);
+        }
         Ok(core)
     }
 
@@ -170,19 +178,25 @@ impl SupervisorCore {
             without_readout: Vec::new(),
             watch: AlignmentWatch::new(&plan.clocks).map(Box::new),
             planned: plan.clocks.clone(),
+            planned_changes: PlannedChanges::default(),
             plan,
         }
     }
 
     /// Returns the parts of the supervisor that handle events.
     fn dispatch(&mut self) -> Dispatch<'_> {
+        let limit = self.planned_changes.limit();
         let Self { plan, phase, roster, intake, assigner, books, outbox, watch, .. } = self;
-        Dispatch { plan, phase: *phase, roster, intake, assigner, books, outbox, watch: watch.as_deref_mut() }
+        let watch = watch.as_deref_mut();
+        Dispatch { plan, phase: *phase, roster, intake, assigner, books, outbox, watch, limit }
     }
 
     /// Returns the parts of the supervisor that handle events, for decisions: these come under the
     /// newest roster, which is sent first.
     fn deciding(&mut self, now: Instant) -> Dispatch<'_> {
+        if !self.planned_changes.is_empty() {
+            self.exclusions().apply_due();
+        }
         if !self.due.is_empty() {
             self.membership().publish(now);
         }
@@ -203,6 +217,11 @@ impl SupervisorCore {
     /// Returns the part of the supervisor that watches whether timestamps agree.
     pub(crate) fn verdicts(&mut self) -> Verdicts<'_> {
         Verdicts { core: self }
+    }
+
+    /// Returns the part of the supervisor that excludes and includes sources.
+    pub(crate) fn exclusions(&mut self) -> Exclusions<'_> {
+        Exclusions { core: self }
     }
 
     /// Returns true if the run has taken triggers, or could.
@@ -361,7 +380,10 @@ impl SupervisorCore {
         if self.deciding(now).reassign(now) {
             self.prolong_drain(now);
         }
-        let taken = self.dispatch().assign_freely(now);
+        let mut taken = self.dispatch().assign_freely(now);
+        while taken.is_continue() && self.exclusions().apply_due() {
+            taken = self.deciding(now).assign_freely(now);
+        }
         self.drain_if_over(taken, now);
         self.dispatch().answer_completions();
         self.verdicts().advance(now);
@@ -493,7 +515,7 @@ impl SupervisorCore {
         let (open, outstanding) = (self.books.counts().open(), self.assigner.outstanding());
         assert_eq!(open, Some(outstanding), "every trigger is inhibited, settled or outstanding");
         let addressed = self.outbox.addressed();
-        let up = (self.roster.up().clone(), self.roster.version());
+        let up = (self.roster.contributing(), self.roster.version());
         assert!(self.due.roster || addressed == up, "only sources up get decisions");
         for (index, held) in self.roster.builders().positions().zip(self.assigner.counts(&self.roster)) {
             assert_eq!(self.books.outstanding(index), held, "books and slots agree: {index:?}");

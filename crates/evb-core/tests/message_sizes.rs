@@ -11,7 +11,7 @@ use evb_core::{
     set::MAX_SOURCES,
     wire::{
         control::{
-            AlignmentReport, Assignments, Begin, BuilderAddress, BuilderReport, Clock, ClockDoubt,
+            Absence, AlignmentReport, Assignments, Begin, BuilderAddress, BuilderReport, Clock, ClockDoubt,
             ClockRelation, ClockRelations, Completions, ContradictionReport, Control, DatagramReport,
             DatagramTimes, Decisions, Episode, Episodes, Exception, GrantStages, Holding, Holdings,
             LaneReport, Live, MAX_BATCH, MAX_BUILDERS, MAX_CAUSE, MAX_CHANGED, MAX_EPISODES, MAX_EXCEPTIONS,
@@ -110,6 +110,7 @@ fn source(stages: Option<Box<GrantStages>>) -> SourceReport {
         lost_wraps: MOST,
         counter_invalid: MOST,
         last_event: MOST,
+        pushed_while_excluded: MOST,
     }
 }
 
@@ -208,6 +209,9 @@ fn roster() -> Roster {
         // A source is either up or awaited.
         awaited: Vec::new(),
         quiet: vec![ID; MAX_SOURCES],
+        excluded: vec![ID; MAX_SOURCES],
+        expendable: vec![ID; MAX_SOURCES],
+        released: vec![ID; MAX_SOURCES],
     }
 }
 
@@ -280,6 +284,8 @@ fn episodes() -> Episodes {
     Episodes { episodes: vec![episode; MAX_EPISODES] }
 }
 
+/// Returns completions with as many missing and absent sources as one message has, all of them
+/// absent.
 fn completions() -> Completions {
     let exception = |missing| Exception {
         event: MOST,
@@ -288,8 +294,16 @@ fn completions() -> Completions {
         cause: "\u{10ffff}".repeat(MAX_CAUSE),
         missing_causes: vec![Cause::Expendable.code().into(); missing],
     };
-    let exceptions = vec![exception(MAX_MISSING / MAX_EXCEPTIONS); MAX_EXCEPTIONS];
-    Completions { complete: vec![MOST; MAX_BATCH as usize], exceptions, before: MOST }
+    let events = MAX_BATCH as usize;
+    let absent = MAX_MISSING / events;
+    let causes = vec![Cause::Expendable.code().into(); absent];
+    let absence = Absence { events: 1, sources: vec![ID; absent], causes };
+    Completions {
+        complete: vec![MOST; events],
+        exceptions: vec![exception(0); MAX_EXCEPTIONS],
+        before: MOST,
+        absences: vec![absence; events],
+    }
 }
 
 /// Returns the list of the most outstanding events, which lie within 2³¹ event ids.
@@ -311,6 +325,7 @@ fn sizes() -> BTreeMap<String, usize> {
         expected: vec![ID; MAX_SOURCES],
         answer: u32::MAX,
         utc_zero_ns: MOST,
+        excluded: vec![ID; MAX_SOURCES],
     };
     let sizes = [
         ("`Begin`", size(Message::Begin(begin()))),

@@ -96,10 +96,36 @@ enum Ask {
         /// Id of the source.
         id: u16,
     },
+    /// Exclude a source: events are complete without it, and wait for it no more.
+    Exclude(OwingArguments),
+    /// Include an excluded source again.
+    Include(OwingArguments),
     /// Set the trigger rate.
     Rate {
         /// Trigger rate with its unit, such as "2 kHz".
         rate: Frequency,
+    },
+}
+
+/// What to exclude or include, from which event on, and why.
+#[derive(clap::Args, Clone, Debug)]
+struct OwingArguments {
+    #[command(subcommand)]
+    part: Part,
+    /// First event to which it applies; without it, the next event.
+    #[arg(long, global = true, value_name = "EVENT")]
+    from: Option<u64>,
+    /// The reason, for those who read the record of the run.
+    #[arg(long, global = true, default_value = "")]
+    why: String,
+}
+
+#[derive(Subcommand, Clone, Debug)]
+enum Part {
+    /// One source.
+    Source {
+        /// Id or name of the source.
+        source: String,
     },
 }
 
@@ -149,6 +175,12 @@ fn run(arguments: &CtlArguments) -> Result<(), AskError> {
         Ask::Learn { id } => {
             say(&post("learn", json!({ "source": id }))?, arguments.json);
         }
+        Ask::Exclude(asked) | Ask::Include(asked) => {
+            let Part::Source { source } = &asked.part;
+            let source = source.parse::<u16>().map_or_else(|_| json!(source), |id| json!(id));
+            let body = json!({ "source": source, "from": asked.from, "why": asked.why });
+            say(&post(arguments.ask.name(), body)?, arguments.json);
+        }
         Ask::Rate { rate } => {
             let body = json!({ "rate": rate.to_string() });
             say(&client.ask("PUT", "trigger", Some(body))?, arguments.json);
@@ -170,6 +202,8 @@ impl Ask {
             Self::Status { .. } => "status",
             Self::AddBuilder { .. } | Self::RemoveBuilder { .. } => "builders",
             Self::Learn { .. } => "learn",
+            Self::Exclude(_) => "exclude",
+            Self::Include(_) => "include",
             Self::Rate { .. } => "trigger",
         }
     }

@@ -18,6 +18,9 @@ fn source(id: u16, presence: Presence) -> SourceSurvey {
         incarnation: 1,
         missing: 3,
         missing_by_cause: [(Cause::Down, 3)].into(),
+        absent: 0,
+        expendable: false,
+        exclusion: None,
         last: 0,
         last_by_us: 0.0,
         alignment: None,
@@ -203,4 +206,18 @@ fn documentation_and_page_have_these_thresholds() {
         script.contains(&format!("const NEARLY_FULL = {NEARLY_FULL};")),
         "the page has another threshold"
     );
+}
+
+/// An operator who excluded a source need not be told that it is away, and an expendable one costs
+/// no event.
+#[test]
+fn sources_that_owe_nothing_are_no_bad_problem() {
+    let mut found = Vec::new();
+    let excluded = SourceSurvey { exclusion: Some("no power".to_owned()), ..source(3, Presence::Absent) };
+    of_source(&excluded, &mut found);
+    assert_eq!(found, []);
+    let expendable = SourceSurvey { expendable: true, missing: 0, absent: 7, ..source(3, Presence::Silent) };
+    of_source(&expendable, &mut found);
+    assert_eq!(found[0].severity, Severity::Warning);
+    assert!(found[0].text.contains("7 events built without it"), "{}", found[0].text);
 }

@@ -35,11 +35,15 @@ pub(super) struct Assembly {
     deadline: Instant,
     /// True if the deadline has passed while the event waits for an awaited source.
     overdue: bool,
-    /// Sources that owe the event a fragment: all sources of the run.
-    owing: SourceSet,
+    /// Sources for whose fragments the event waits: all sources of the run that are not excluded.
+    wanted: SourceSet,
+    /// Those of `wanted` without which the event is complete.
+    expendable: SourceSet,
+    /// True if some sources do not owe the event a fragment.
+    spares_some: bool,
     announced: SourceSet,
     arrived: SourceSet,
-    /// Number of owing sources whose fragment has not arrived.
+    /// Number of `wanted` sources whose fragment has not arrived.
     lacking: usize,
     /// Sources that the event does not wait for or no longer waits for. Their fragments are used if
     /// they arrive before the event closes.
@@ -85,7 +89,7 @@ impl Assembly {
     /// Returns a free slot of a run with that number of sources.
     pub(super) fn new(sources: usize) -> Self {
         let parts = core::iter::repeat_with(Part::default).take(sources).collect();
-        Self { owing: SourceSet::first(sources), parts, ..Self::default() }
+        Self { wanted: SourceSet::first(sources), parts, ..Self::default() }
     }
 
     /// Opens the slot for an event. `room` is the most that the small fragments of all sources can
@@ -106,6 +110,10 @@ impl Assembly {
         self.announced.clear();
         self.arrived.clear();
         self.lacking = self.parts.len();
+        if core::mem::take(&mut self.spares_some) {
+            self.wanted = SourceSet::first(self.parts.len());
+            self.expendable.clear();
+        }
         self.given_up.clear();
         self.arrivals = Arrivals::default();
         self.lent = 0;
@@ -269,7 +277,7 @@ impl Assembly {
 
     /// Adds a fragment with a correct checksum to the event.
     pub(super) fn arrive(&mut self, source: usize, now: Instant) {
-        if self.arrived.insert(source) {
+        if self.arrived.insert(source) && self.wanted.contains(source) {
             self.lacking -= 1;
         }
         self.given_up.remove(source);
@@ -289,7 +297,7 @@ impl Assembly {
     /// Returns true if every source that owes the event a fragment has contributed it.
     #[inline]
     fn is_complete(&self) -> bool {
-        self.lacking == 0
+        self.lacking == 0 || self.missing().is_empty()
     }
 
     /// Withdraws the announcement of a source that restarted, so that it counts as not announced. A
@@ -326,10 +334,14 @@ impl Assembly {
         (event.triggered, event.utc) =
             self.assigned.map(|assigned| (assigned.triggered, assigned.utc)).unwrap_or_default();
         event.missing.clear();
-        if !self.is_complete() {
-            let missing = self.owing.iter_without(&self.arrived);
+        event.absent.clear();
+        if self.lacking > 0 {
+            let missing = self.missing();
             let entry = |index: usize| MissingSource::new(sources[index], self.parts[index].cause);
-            event.missing.extend(missing.map(entry));
+            event.missing.extend(missing.iter().map(entry));
+        }
+        if self.spares_some {
+            self.add_absent(event, sources);
         }
         event.fragments.clear();
         for (index, part) in self.parts.iter_mut().enumerate() {
@@ -357,6 +369,19 @@ impl Assembly {
             });
         }
         event.arena = core::mem::take(&mut self.arena).freeze();
+    }
+
+    /// Adds to an event the sources that do not owe it a fragment and have not contributed one.
+    fn add_absent(&self, event: &mut Event, sources: &[SourceId]) {
+        for (index, source) in sources.iter().enumerate().filter(|(index, _)| !self.arrived.contains(*index))
+        {
+            let cause = match self.wanted.contains(index) {
+                false => Cause::Excluded,
+                true if self.expendable.contains(index) => Cause::Expendable,
+                true => continue,
+            };
+            event.absent.push(MissingSource::new(*source, cause));
+        }
     }
 
     /// Takes back the memory of an event after the sink, unless a clone of the event still exists.
@@ -412,7 +437,11 @@ impl Assembly {
             self.arrived.intersection(&self.given_up).is_empty(),
             "no arrived fragment is given up: {self:?}"
         );
-        assert_eq!(self.lacking, self.missing().len(), "the missing fragments are counted: {self:?}");
+        assert_eq!(
+            self.lacking,
+            self.wanted.without(&self.arrived).len(),
+            "the missing fragments are counted: {self:?}"
+        );
         let has_cause = |source: usize| self.parts[source].cause != Cause::Unknown;
         assert!(self.given_up.iter().all(has_cause), "what is given up has a cause: {self:?}");
         assert!(!self.overdue || self.assigned.is_some(), "only an assigned event has a deadline: {self:?}");

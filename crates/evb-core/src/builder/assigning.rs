@@ -1,13 +1,15 @@
 //! Messages from the supervisor to a builder: assignments, rosters, and the number of completions
 //! in the supervisor's ledger.
 
-use super::{BuilderCore, RosterError, assembly::Assigned, roster::Expected};
+use super::{BuilderCore, RosterError, Standing, arena_room, assembly::Assigned, roster::Expected};
 use crate::{
     event::Event,
     grant::GrantPolicy,
     id::{Epoch, EventId, SourceId},
+    index::LaneIndex,
     set::SourceSet,
     time::Instant,
+    units::Bytes,
     wire::control::{Accounted, Assignments, Exception, MAX_CAUSE, Outcome},
 };
 
@@ -26,7 +28,11 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
         let is_named = assignments.roster_version == 0;
         let expected = match is_named {
-            true => self.named(&assignments.expected)?.into(),
+            true => Expected {
+                sources: self.named(&assignments.expected)?,
+                excluded: self.named(&assignments.excluded)?,
+                ..Expected::default()
+            },
             false => self.slots.rosters().expected(assignments.roster_version)?.clone(),
         };
         let epoch = match assignments.epoch {
@@ -49,10 +55,21 @@ impl<P: GrantPolicy> BuilderCore<P> {
         Ok(())
     }
 
-    /// Sets the sources whose readout is silent or gone, for the next roster version. Events of
-    /// that version do not wait for them, and name this as the cause.
-    pub fn set_quiet(&mut self, quiet: SourceSet) {
-        self.slots.set_quiet(quiet);
+    /// Sets what the next roster version says of sources.
+    pub fn set_standing(&mut self, standing: Standing) {
+        self.slots.set_standing(standing);
+    }
+
+    /// Learns the sizes of the largest fragments of sources that had not registered when this builder
+    /// joined. `max_fragment` has those of all sources, zero for sources that have still not.
+    pub fn learn_max_fragments(&mut self, max_fragment: &[u64]) {
+        for (index, limit) in max_fragment.iter().enumerate().take(self.config.sources.len()) {
+            if *limit > 0 && self.config.max_fragment[index] == Bytes::new(0) {
+                self.config.max_fragment[index] = Bytes::new(*limit);
+                self.lanes.set_max_fragment(LaneIndex::new(index), Bytes::new(*limit));
+                self.slots.set_arena_room(arena_room(&self.config));
+            }
+        }
     }
 
     /// Applies a new roster version with the sources that are `up` and those that are `awaited`.

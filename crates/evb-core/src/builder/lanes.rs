@@ -24,6 +24,7 @@ use crate::{
     lane::{ANSWER_WITHIN, DatagramFault, IncomingDatagrams, LaneError, LaneTimes},
     set::LaneSet,
     time::{Instant, earlier},
+    units::Bytes,
     wire::{
         control::{LaneReport, LaneState},
         datagram::DatagramKind,
@@ -85,6 +86,11 @@ impl<P: GrantPolicy> Lanes<P> {
             past_times: LaneTimes::default(),
             told: Told::default(),
         }
+    }
+
+    /// Sets the size of the largest fragment of a source that has registered for the first time.
+    pub(super) fn set_max_fragment(&mut self, lane: LaneIndex, max_fragment: Bytes) {
+        self.lanes[lane].set_max_fragment(max_fragment);
     }
 
     /// Returns the lane of that index.

@@ -54,10 +54,22 @@ pub(super) struct Rosters {
     /// The expected sources of each remembered version.
     versions: VecDeque<(u32, Expected)>,
     awaited: SourceSet,
-    /// Sources whose readout is silent or gone, in the next and the latest roster.
-    quiet: SourceSet,
+    standing: Standing,
     /// Sources that are up or awaited by the latest roster: their fragments may arrive.
     reachable: SourceSet,
+}
+
+/// What a roster says of sources, beside which of them are up and awaited.
+#[derive(Clone, Debug, Default)]
+pub struct Standing {
+    /// Sources whose readout is silent or gone: events expect none of them, unless they are awaited.
+    pub quiet: SourceSet,
+    /// Sources that are excluded from the events of this roster version: these owe nothing.
+    pub excluded: SourceSet,
+    /// Excluded sources for which earlier events do not wait any more.
+    pub released: SourceSet,
+    /// Sources without which events are complete, although they wait for them until the deadline.
+    pub expendable: SourceSet,
 }
 
 /// The sources that events wait for under a version of the roster.
@@ -66,12 +78,8 @@ pub(super) struct Expected {
     pub(super) sources: SourceSet,
     /// Sources that are not expected, because their readout is silent or gone.
     pub(super) quiet: SourceSet,
-}
-
-impl From<SourceSet> for Expected {
-    fn from(sources: SourceSet) -> Self {
-        Self { sources, quiet: SourceSet::default() }
-    }
+    /// Sources that are excluded from the events, and owe them nothing.
+    pub(super) excluded: SourceSet,
 }
 
 /// Change of the expected and awaited sources by a new roster.
@@ -82,6 +90,8 @@ pub(super) struct SourceChange {
     /// Sources that were awaited and are no longer: they are up again, or are not expected any
     /// more.
     pub(super) back: SourceSet,
+    /// Sources for which earlier events do not wait any more, because they are excluded.
+    pub(super) released: SourceSet,
 }
 
 impl Rosters {
@@ -89,14 +99,19 @@ impl Rosters {
         Self {
             versions: VecDeque::new(),
             awaited: SourceSet::default(),
-            quiet: SourceSet::default(),
+            standing: Standing::default(),
             reachable: SourceSet::first(sources),
         }
     }
 
-    /// Sets the sources whose readout is silent or gone, for the next roster version.
-    pub(super) fn set_quiet(&mut self, quiet: SourceSet) {
-        self.quiet = quiet;
+    /// Sets what the next roster version says of sources.
+    pub(super) fn set_standing(&mut self, standing: Standing) {
+        self.standing = standing;
+    }
+
+    /// Returns what the latest roster version says of sources.
+    pub(super) fn standing(&self) -> &Standing {
+        &self.standing
     }
 
     /// Stores a new roster version. Returns what changed for the sources.
@@ -106,13 +121,15 @@ impl Rosters {
         let reachable = up.union(&awaited);
         let gone = self.reachable.without(&reachable);
         let back = self.awaited.without(&awaited);
-        let quiet = self.quiet.intersection(&up).without(&awaited);
+        let Standing { quiet, excluded, released, .. } = self.standing.clone();
+        let quiet = quiet.intersection(&up).without(&awaited).without(&excluded);
+        let sources = reachable.without(&quiet).without(&excluded);
         if self.versions.len() == REMEMBERED {
             self.versions.pop_front();
         }
-        self.versions.push_back((version, Expected { sources: reachable.without(&quiet), quiet }));
+        self.versions.push_back((version, Expected { sources, quiet, excluded }));
         (self.awaited, self.reachable) = (awaited, reachable);
-        SourceChange { gone, back }
+        SourceChange { gone, back, released }
     }
 
     /// Returns the sources that are up or awaited by the latest roster.

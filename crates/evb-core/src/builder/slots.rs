@@ -13,7 +13,7 @@ use super::{
     load::load,
     pool::Pool,
     refusals::Refusals,
-    roster::{Expected, Rosters},
+    roster::{Expected, Rosters, Standing},
     table::EventTable,
     unaccounted::NOWHERE,
 };
@@ -214,8 +214,14 @@ impl Slots {
         self.highest = self.highest.max(event);
         let Some(slot) = self.table.slot(event).or_else(|| self.open(event, now)) else { return false };
         let assembly = &mut self.assemblies[slot.get()];
-        if !expected.quiet.is_empty() && assembly.assigned().is_none() {
-            assembly.give_up(&expected.quiet, Cause::NoReadout);
+        let Standing { released, expendable, .. } = self.rosters.standing();
+        if assembly.assigned().is_none() {
+            assembly.set_owing(&expected.excluded, expendable);
+            for (spared, cause) in [(&expected.quiet, Cause::NoReadout), (released, Cause::Released)] {
+                if !spared.is_empty() {
+                    assembly.give_up(spared, cause);
+                }
+            }
         }
         if assembly.assign(assigned, &expected.sources, self.rosters.reachable()) {
             self.put_off(slot, now);
@@ -224,9 +230,14 @@ impl Slots {
         true
     }
 
-    /// Sets the sources whose readout is silent or gone, for the next roster version.
-    pub(super) fn set_quiet(&mut self, quiet: SourceSet) {
-        self.rosters.set_quiet(quiet);
+    /// Sets the most bytes that the small fragments of an event can occupy.
+    pub(super) fn set_arena_room(&mut self, room: usize) {
+        self.arena_room = room;
+    }
+
+    /// Sets what the next roster version says of sources.
+    pub(super) fn set_standing(&mut self, standing: Standing) {
+        self.rosters.set_standing(standing);
     }
 
     /// Applies a new roster version. Returns the sources that are no longer expected.
@@ -239,7 +250,7 @@ impl Slots {
         mut ended: impl FnMut(&Assembly),
     ) -> SourceSet {
         let change = self.rosters.publish(version, up, awaited);
-        if change.gone.is_empty() && change.back.is_empty() {
+        if change.gone.is_empty() && change.back.is_empty() && change.released.is_empty() {
             return change.gone;
         }
         // Only the end of the run stops the waiting for sources that are still down.
@@ -250,6 +261,7 @@ impl Slots {
                 continue;
             }
             let waits_for_them = assembly.awaits_any(&change.back);
+            assembly.give_up(&change.released, Cause::Released);
             assembly.give_up(&at_the_end, Cause::GivenUp);
             assembly.give_up(&change.gone, Cause::Down);
             if waits_for_them {

@@ -1,8 +1,9 @@
 //! [`Unaccounted`]: events that have ended at a builder and are not yet in the supervisor's ledger.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use crate::{
+    event::MissingSource,
     id::EventId,
     index::LaneIndex,
     wire::control::{Completions, Exception, MAX_EXCEPTIONS, MAX_MISSING},
@@ -31,6 +32,8 @@ pub(super) struct Unaccounted {
     /// Number of completions in the supervisor's ledger, which is also the number of the first
     /// entry.
     accounted: u64,
+    /// The absent sources of the last complete event that lacked any, which the next one may share.
+    last_absent: Option<Arc<[MissingSource]>>,
     /// Number of `entries` that have been sent on the present connection.
     said: usize,
 }
@@ -42,20 +45,45 @@ struct UnaccountedEvent {
     starts: u16,
     /// Exception that reports the event; `None` for a complete event.
     exception: Option<Box<Exception>>,
+    /// Sources that did not owe a complete event a fragment, and contributed none; `None` if there
+    /// are none.
+    absent: Option<Arc<[MissingSource]>>,
+}
+
+impl UnaccountedEvent {
+    fn absent(&self) -> &[MissingSource] {
+        self.absent.as_deref().unwrap_or_default()
+    }
 }
 
 impl Unaccounted {
-    /// Adds a complete event that the sink has accepted.
-    pub(super) fn complete(&mut self, event: EventId, starts: impl Iterator<Item = (usize, u64)>) {
+    /// Adds a complete event that the sink has accepted; `absent` are the sources that did not owe
+    /// it a fragment, and contributed none.
+    pub(super) fn complete(
+        &mut self,
+        event: EventId,
+        absent: &[MissingSource],
+        starts: impl Iterator<Item = (usize, u64)>,
+    ) {
         let starts = extend(&mut self.starts, starts);
-        self.entries.push_back(UnaccountedEvent { event, starts, exception: None });
+        let absent = (!absent.is_empty()).then(|| self.share(absent));
+        self.entries.push_back(UnaccountedEvent { event, starts, exception: None, absent });
+    }
+
+    /// Returns a list of absent sources that equal neighbours share.
+    fn share(&mut self, absent: &[MissingSource]) -> Arc<[MissingSource]> {
+        match &self.last_absent {
+            Some(last) if **last == *absent => Arc::clone(last),
+            _ => Arc::clone(self.last_absent.insert(absent.into())),
+        }
     }
 
     /// Adds an event that ended with an exception: incomplete, rejected or lost.
     pub(super) fn except(&mut self, exception: Exception, starts: impl Iterator<Item = (usize, u64)>) {
         let starts = extend(&mut self.behind_starts, starts);
         let event = EventId::new(exception.event);
-        self.behind.push_back(UnaccountedEvent { event, starts, exception: Some(Box::new(exception)) });
+        let exception = Some(Box::new(exception));
+        self.behind.push_back(UnaccountedEvent { event, starts, exception, absent: None });
     }
 
     /// Returns the number of events that are not in the ledger yet.
@@ -87,8 +115,13 @@ impl Unaccounted {
         let (mut last, mut missing) = (EventId::default(), 0);
         for entry in self.entries.range(self.said..) {
             match &entry.exception {
-                None if message.exceptions.is_empty() && message.complete.len() < MAX_COMPLETE => {
+                None if message.exceptions.is_empty()
+                    && message.complete.len() < MAX_COMPLETE
+                    && missing + entry.absent().len() <= MAX_MISSING =>
+                {
+                    missing += entry.absent().len();
                     message.add(&mut last, entry.event);
+                    message.add_absent(entry.absent());
                 }
                 Some(exception)
                     if message.exceptions.len() < MAX_EXCEPTIONS

@@ -68,6 +68,11 @@ pub struct Arrival {
 }
 
 impl IncomingLane {
+    /// Sets the size of the largest payload.
+    pub(crate) fn set_max_fragment(&mut self, max_fragment: u64) {
+        self.max_fragment = max_fragment;
+    }
+
     /// Returns an empty lane, for payloads of at most `max_fragment` bytes.
     pub fn new(max_fragment: u64) -> Self {
         Self {

@@ -3,16 +3,20 @@
 #[cfg(test)]
 mod tests;
 
-use core::{fmt, time::Duration};
+use core::{cmp::Reverse, fmt, time::Duration};
 
 use super::{EventCounts, RunReport};
 use crate::{
+    event::Cause,
     quantities,
     units::{Bytes, Rate},
 };
 
 /// Number of causes of dead time that are named.
 const CAUSES: usize = 3;
+
+/// Number of sources that are named without which events are complete.
+const NAMED_ABSENCES: usize = 3;
 
 /// Outcome of a run that was stopped before it began.
 const NEVER_BEGAN: &str = "stopped before it began";
@@ -44,6 +48,9 @@ impl RunReport {
             return NEVER_BEGAN.to_owned();
         }
         let mut text = format!("{} of {} assigned events complete", events.complete, events.assigned);
+        if let Some(without) = self.complete_without() {
+            text += &format!(" (of these, {without})");
+        }
         for (what, count) in [
             ("incomplete", events.incomplete),
             ("rejected by a filter", events.rejected),
@@ -54,6 +61,27 @@ impl RunReport {
             }
         }
         text
+    }
+}
+
+impl RunReport {
+    /// Names the sources without which events are complete, with the number of these events; `None`
+    /// if every complete event has a fragment of every source.
+    fn complete_without(&self) -> Option<String> {
+        let absences = self.sources.iter().flat_map(|source| {
+            source.absent_by_cause.iter().map(|(cause, events)| (*events, source.id, *cause))
+        });
+        let mut absences: Vec<(u64, u16, Cause)> = absences.collect();
+        absences.sort_by_key(|(events, id, _)| (Reverse(*events), *id));
+        let named = absences.iter().take(NAMED_ABSENCES);
+        let mut texts: Vec<String> =
+            named.map(|(events, id, cause)| format!("{events} without source {id} ({cause})")).collect();
+        let others = absences.len().saturating_sub(NAMED_ABSENCES);
+        texts.extend(
+            (others > 0)
+                .then(|| format!("and others without {}", quantities::counted(others, "more source"))),
+        );
+        (!texts.is_empty()).then(|| texts.join(", "))
     }
 }
 

@@ -9,7 +9,7 @@ mod runs;
 mod tests;
 
 use core::{mem, time::Duration};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use refusals::{SEE_STATUS, may_pass, not_ready, refusal, too_long};
 
@@ -17,7 +17,7 @@ use super::{Command, Refusal, State, SystemError};
 use crate::{
     id::{BuilderId, Peer, SourceId},
     ledger::Annotation,
-    supervisor::{BeginError, Presence, Progress, RunChange, RunPlan, Survey},
+    supervisor::{BeginError, OwingRequest, Presence, Progress, RunChange, RunPlan, Survey},
     time::Instant,
     units::Frequency,
 };
@@ -76,10 +76,12 @@ struct PendingStart {
 }
 
 /// Changes requested on top of the configuration, for all runs until the next `configure`.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Changes {
     rate: Option<Frequency>,
     builders: Option<Vec<BuilderId>>,
+    /// Excluded sources, with the operator's reasons.
+    excluded: BTreeMap<SourceId, String>,
 }
 
 #[derive(Debug)]
@@ -104,6 +106,7 @@ enum Effect {
     Command(Command, State),
     Rate(Frequency),
     Learnt(SourceId),
+    Owing(OwingRequest),
     Builders { request: &'static str, builders: Vec<BuilderId>, added: Option<BuilderId> },
     End,
 }
@@ -252,6 +255,7 @@ impl Leader {
             Request::Add(id) => self.change_builders_if_possible(number, id, "add-builder"),
             Request::Remove(id) => self.change_builders_if_possible(number, id, "remove-builder"),
             Request::Learn(source) => self.learn(number, source),
+            Request::Owe(request) => self.change_owing(number, request),
             Request::Close(cause) => self.close(number, cause),
         }
     }

@@ -33,6 +33,8 @@ pub(super) enum Placed {
     Inhibited,
     /// The fragment is dropped, because its event ended without it.
     Closed,
+    /// The fragment is dropped, because the source is excluded from its event.
+    Excluded,
     /// The fragment is dropped, because this source has already pushed a fragment of that event.
     Duplicate,
 }
@@ -75,6 +77,7 @@ enum BacklogEntry {
     Assigned(LaneIndex),
     Inhibited,
     Closed,
+    Excluded,
     /// Fragment and decision have arrived, or the fragment was dropped.
     Over,
 }
@@ -118,6 +121,7 @@ impl Backlog {
             BacklogEntry::Assigned(lane) => Placed::Ready(*lane, fragment),
             BacklogEntry::Inhibited => Placed::Inhibited,
             BacklogEntry::Closed => Placed::Closed,
+            BacklogEntry::Excluded => Placed::Excluded,
         };
         *entry = BacklogEntry::Over;
         self.forget();
@@ -152,6 +156,7 @@ impl Backlog {
         let (next, dropped) = match (verdict, lane) {
             (Verdict::Assigned(_), Some(lane)) => (BacklogEntry::Assigned(lane), None),
             (Verdict::Inhibited, _) => (BacklogEntry::Inhibited, Some(Placed::Inhibited)),
+            (Verdict::Excluded, _) => (BacklogEntry::Excluded, Some(Placed::Excluded)),
             (Verdict::Closed | Verdict::Assigned(_), _) => (BacklogEntry::Closed, Some(Placed::Closed)),
         };
         let before = core::mem::replace(entry, next);
@@ -174,7 +179,7 @@ impl Backlog {
                 }
             }
             (BacklogEntry::Assigned(_), _) => Placed::Known,
-            (BacklogEntry::Nothing | BacklogEntry::Inhibited | BacklogEntry::Closed, _) => Placed::Waiting,
+            (_, _) => Placed::Waiting,
         };
         self.forget();
         placed
@@ -194,9 +199,11 @@ impl Backlog {
                 Recalled::Here(fragment)
             }
             BacklogEntry::Assigned(_) => Recalled::Awaited,
-            BacklogEntry::Nothing | BacklogEntry::Inhibited | BacklogEntry::Closed | BacklogEntry::Over => {
-                Recalled::Gone
-            }
+            BacklogEntry::Nothing
+            | BacklogEntry::Inhibited
+            | BacklogEntry::Closed
+            | BacklogEntry::Excluded
+            | BacklogEntry::Over => Recalled::Gone,
         }
     }
 
@@ -295,7 +302,9 @@ impl Backlog {
             let go = match self.entries.front() {
                 Some(BacklogEntry::Over) => true,
                 Some(BacklogEntry::Assigned(_)) => self.entries.len() > REMEMBERED,
-                Some(BacklogEntry::Inhibited | BacklogEntry::Closed) => self.entries.len() > self.remembered,
+                Some(BacklogEntry::Inhibited | BacklogEntry::Closed | BacklogEntry::Excluded) => {
+                    self.entries.len() > self.remembered
+                }
                 Some(BacklogEntry::Nothing) => decided && self.entries.len() > REMEMBERED,
                 Some(BacklogEntry::Held(_)) | None => false,
             };

@@ -233,7 +233,9 @@ impl Assigner {
         for (((confirmation, version), (mut message, _)), next) in
             batches.into_iter().zip(keys.iter().skip(1).map(Some).chain([None]))
         {
-            message.expected = roster.numbers(&roster.expected_by(version));
+            let audience = roster.audience_of(version);
+            message.expected = roster.numbers(&audience.expected);
+            message.excluded = roster.numbers(&audience.excluded);
             message.epoch = outbox.epoch().number();
             message.utc_zero_ns = outbox.utc_zero_ns();
             message.answer =

@@ -62,7 +62,9 @@ impl Beginning<'_> {
             match self.core.phase {
                 Phase::Gathering { until } if !self.core.plan.hold => {
                     let waits = self.core.plan.first_readouts != FirstReadouts::Warn;
-                    if !waits || now >= until || without_front_ends(&self.core.roster).is_empty() {
+                    let is_whole = self.core.roster.has_all_sources()
+                        && (!waits || without_front_ends(&self.core.roster).is_empty());
+                    if now >= until || is_whole {
                         self.call(now)?;
                     }
                 }
@@ -229,7 +231,7 @@ fn choose_number(plan: &RunPlan, roster: &Roster) -> Result<RunNumber, NotReady>
 pub(super) fn without_front_ends(roster: &Roster) -> Vec<Peer> {
     let seats = roster.sources().iter().filter(|seat| seat.connection.is_some());
     let lacks = |status: ReadoutStatus| status.expected > 0 && status.connected == 0 && !status.holds_first;
-    let lacking = seats.filter(|seat| lacks(seat.readout));
+    let lacking = seats.filter(|seat| lacks(seat.readout) && roster.is_needed(seat.id));
     lacking.map(|seat| Peer::Source(seat.id)).collect()
 }
 

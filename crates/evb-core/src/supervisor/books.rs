@@ -20,7 +20,7 @@ use crate::{
     event::Cause,
     id::{BuilderId, SourceId},
     index::{BuilderIndex, Per, SourceIndex},
-    ledger::EventCounts,
+    ledger::{EventCounts, OwingChange},
     time::Instant,
     wire::{
         control::{Completions, Exception, Outcome},
@@ -39,6 +39,9 @@ pub(super) struct Books {
     unanswered: BuilderSet,
     /// For each source, the number of incomplete events without its fragment, by cause.
     missing: Per<SourceIndex, BTreeMap<Cause, u64>>,
+    /// For each source, the number of complete events without its fragment, by the cause for which
+    /// it did not owe one.
+    absent: Per<SourceIndex, BTreeMap<Cause, u64>>,
     dead_time: DeadTime,
     asks_for_culprits: bool,
     findings: Findings,
@@ -87,6 +90,7 @@ impl Books {
             builders: core::iter::repeat_n(BuilderBooks::default(), builders).collect(),
             unanswered: BuilderSet::default(),
             missing: core::iter::repeat_n(BTreeMap::new(), sources).collect(),
+            absent: core::iter::repeat_n(BTreeMap::new(), sources).collect(),
             dead_time: DeadTime::default(),
             asks_for_culprits: false,
             findings: Findings::default(),
@@ -252,10 +256,15 @@ impl Books {
         now: Instant,
     ) {
         let (mut complete, mut faults) = (0, 0);
-        for event in completions.events() {
+        for (event, absence) in completions.events_with_absences() {
             let had = settle(event.number());
             complete += u64::from(had);
             faults += u64::from(!had);
+            for (id, cause) in absence.iter().filter(|_| had).flat_map(|absence| absence.absent_sources()) {
+                if let Some(index) = source(id) {
+                    *self.absent[index].entry(cause).or_default() += 1;
+                }
+            }
         }
         self.tally.complete += complete;
         let books = &mut self.builders[builder];
@@ -371,6 +380,12 @@ impl Books {
         &self.missing[source]
     }
 
+    /// Returns the number of complete events without a fragment of that source, by the cause for
+    /// which it did not owe one.
+    pub(super) fn absent_by_cause(&self, source: SourceIndex) -> &BTreeMap<Cause, u64> {
+        &self.absent[source]
+    }
+
     pub(super) fn findings(&self) -> &Findings {
         &self.findings
     }
@@ -394,6 +409,12 @@ impl Books {
     pub(super) fn note_episode(&mut self, episode: Episode, outbox: &mut Outbox, now: Instant) {
         outbox.journal(What::Episode(episode.message()), now);
         self.findings.note_episode(episode);
+    }
+
+    /// Records that a source was excluded or included.
+    pub(super) fn note_exclusion(&mut self, change: OwingChange, outbox: &mut Outbox, now: Instant) {
+        outbox.journal(What::Exclusion(change.entry()), now);
+        self.findings.note_exclusion(change);
     }
 
     /// Records the reason why the run cannot begin or continue.

@@ -1,14 +1,15 @@
 //! [`RunChange`], and the reasons why an operator may not change or begin a run now.
 
+use super::exclusions::OwingRequest;
 use super::peer_names::{names, with_reasons};
 use crate::{
-    id::{BuilderId, Peer, SourceId},
+    id::{BuilderId, EventId, Peer, SourceId},
     units::Frequency,
     wire::control::{MAX_BUILDERS, MAX_OUTSTANDING},
 };
 
 /// A change to a run that is under way.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum RunChange {
     /// Take no triggers until the run is resumed.
     Pause,
@@ -22,6 +23,8 @@ pub enum RunChange {
     RemoveBuilder(BuilderId),
     /// Take the present timestamps of a source as the right ones.
     Learn(SourceId),
+    /// Exclude a source from events, or include it again.
+    Owe(OwingRequest),
 }
 
 /// Error: the supervisor has ended.
@@ -93,6 +96,30 @@ pub enum ChangeError {
     /// The timestamps of that source are not compared.
     #[error("the timestamps of source {0} are not compared: give it and another source a `clock`")]
     NoClock(SourceId),
+    /// The run has no source with that id.
+    #[error("the run has no source {0}; the status lists the sources")]
+    UnknownSource(SourceId),
+    /// The source to be excluded is excluded already.
+    #[error("source {0} is excluded already; use include to let it take part again")]
+    Excluded(SourceId),
+    /// The source to be included is not excluded.
+    #[error("source {0} is not excluded; the status lists the excluded sources")]
+    NotExcluded(SourceId),
+    /// No other source would owe fragments.
+    #[error(
+        "no other source owes fragments, so events without source {0} would be empty; stop the run, or include another source first"
+    )]
+    LastSource(SourceId),
+    /// The change should apply to an event that is decided already.
+    #[error(
+        "event {from} is decided already, and the next one is event {next}; give that or a later one, or leave out `from`"
+    )]
+    PastEvent {
+        /// The event from which on the change should apply.
+        from: EventId,
+        /// The next event to be decided.
+        next: EventId,
+    },
     /// The builder to be added is part of the run already.
     #[error("builder {0} is part of the run already; nothing needs to be done")]
     KnownBuilder(BuilderId),

@@ -48,6 +48,8 @@ pub(super) struct Dispatch<'a> {
     pub(super) books: &'a mut Books,
     pub(super) outbox: &'a mut Outbox,
     pub(super) watch: Option<&'a mut AlignmentWatch>,
+    /// Last event that may be decided under the present roster.
+    pub(super) limit: u64,
 }
 
 /// Returns true if a trigger counts, either as an event or as an inhibited trigger.
@@ -109,6 +111,9 @@ impl Dispatch<'_> {
         let inhibits = self.intake.inhibits(now) || until.is_some_and(|until| until <= now);
         let assigns = self.assigns(inhibits);
         for _ in 0..TRIGGERS_PER_TURN {
+            if self.is_at_limit() {
+                break;
+            }
             if !(inhibits || assigns && has_slot(self.assigner, self.outbox)) {
                 return Continue(());
             }
@@ -128,7 +133,7 @@ impl Dispatch<'_> {
         if self.waits(now) {
             return Continue(());
         }
-        while has_slot(self.assigner, self.outbox) {
+        while has_slot(self.assigner, self.outbox) && !self.is_at_limit() {
             self.take_trigger(now, now)?;
         }
         Continue(())
@@ -144,6 +149,10 @@ impl Dispatch<'_> {
             return Continue(());
         }
         while self.intake.pending() > 0 && left > 0 {
+            if self.is_at_limit() {
+                left = 0;
+                break;
+            }
             if !(inhibits || assigns && takes && has_slot(self.assigner, self.outbox)) {
                 break;
             }
@@ -162,6 +171,12 @@ impl Dispatch<'_> {
             self.intake.hurry();
         }
         Continue(())
+    }
+
+    /// Returns true if the next event needs another roster, because a source is excluded or included
+    /// with it.
+    fn is_at_limit(&self) -> bool {
+        self.outbox.decided() >= self.limit
     }
 
     /// Returns true if triggers wait so that many sources get the decisions of some time in one
@@ -207,6 +222,7 @@ impl Dispatch<'_> {
             self.books.set_culprits(culprits(self.roster, self.plan.slots));
         }
         self.books.note_trigger(now);
+        let count = count.min(self.limit.saturating_sub(self.outbox.decided()));
         let count = self.outbox.inhibit(count, now);
         self.intake.note_decided(now);
         self.intake.note_inhibited(now);
@@ -244,9 +260,7 @@ impl Dispatch<'_> {
                 "{exceptions} exceptions in one message; at most {MAX_EXCEPTIONS} are allowed"
             ));
         }
-        for exception in &completions.exceptions {
-            exception.check().map_err(|malformed| malformed.to_string())?;
-        }
+        completions.check().map_err(|malformed| malformed.to_string())?;
         let known = self.books.known(index, &completions).map_err(|gap| gap.to_string())?;
         self.books.owe_answer(index);
         let news = completions.without(known);

@@ -5,10 +5,14 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use crate::{alignment::Episode, quantities::counted};
+use super::RunPlan;
+use crate::{alignment::Episode, id::SourceId, ledger::OwingChange, quantities::counted};
 
 /// Number of different findings that are kept; further findings are only counted.
 const FINDINGS_LIMIT: usize = 64;
+
+/// Number of exclusions and inclusions of a run that are kept.
+const EXCLUSIONS_LIMIT: usize = 1000;
 
 /// The problems and incidents of a run.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +26,8 @@ pub(super) struct Findings {
     failure: Option<String>,
     /// Episodes of sources whose timestamps disagreed, for the files.
     episodes: Vec<Episode>,
+    /// Sources that were excluded or included, in the order of the requests.
+    exclusions: Vec<OwingChange>,
 }
 
 impl Findings {
@@ -31,6 +37,25 @@ impl Findings {
 
     pub(super) fn episodes(&self) -> &[Episode] {
         &self.episodes
+    }
+
+    pub(super) fn note_exclusion(&mut self, change: OwingChange) {
+        if self.exclusions.len() < EXCLUSIONS_LIMIT {
+            self.exclusions.push(change);
+        }
+    }
+
+    pub(super) fn exclusions(&self) -> &[OwingChange] {
+        &self.exclusions
+    }
+
+    /// Returns why that source is excluded.
+    pub(super) fn reason_of_exclusion(&self, source: SourceId, plan: &RunPlan) -> String {
+        let known = self.exclusions.iter().rev().find(|change| change.source == source && change.excluded);
+        known.map_or_else(
+            || plan.excluded.get(&source).cloned().unwrap_or_default(),
+            |change| change.why.clone(),
+        )
     }
 
     /// Adds a problem that ends the run, or prevents it from beginning.

@@ -38,6 +38,8 @@ pub(super) struct Outbox {
     touched: BuilderSet,
     /// Sources that receive decisions under `roster_version`.
     up: SourceSet,
+    /// Sources that are told of decisions as events from which they are excluded.
+    excluded: SourceSet,
     roster_version: u32,
     /// Epoch of the next assignments, not below the epoch of the plan.
     epoch: Epoch,
@@ -82,6 +84,7 @@ impl Outbox {
                 .collect(),
             touched: BuilderSet::default(),
             up: SourceSet::default(),
+            excluded: SourceSet::default(),
             roster_version: 0,
             epoch: plan.epoch,
             utc_zero_ns: 0,
@@ -97,11 +100,12 @@ impl Outbox {
         self.assignments.push(AssignmentBatch { builder, ..AssignmentBatch::default() });
     }
 
-    /// Sends later decisions to the sources `up`, under that roster version. Earlier decisions are
-    /// still sent to the previous sources.
-    pub(super) fn address(&mut self, up: SourceSet, roster_version: u32) {
+    /// Sends later decisions to the sources `up`, under that roster version, and tells the
+    /// `excluded` ones that these events are not theirs. Earlier decisions are still sent to the
+    /// previous sources.
+    pub(super) fn address(&mut self, up: SourceSet, excluded: SourceSet, roster_version: u32) {
         self.close_batches();
-        (self.up, self.roster_version) = (up, roster_version);
+        (self.up, self.excluded, self.roster_version) = (up, excluded, roster_version);
     }
 
     /// Returns the sources that receive decisions, and the roster version of the decisions.
@@ -271,6 +275,12 @@ impl Outbox {
         let fresh =
             Decisions { first: self.decided + 1, runs: Vec::with_capacity(self.decisions.runs.len()) };
         let decisions = core::mem::replace(&mut self.decisions, fresh);
+        if !self.excluded.is_empty() {
+            let mut passed = Decisions { first: decisions.first, runs: Vec::new() };
+            passed.extend(self.batch as u32, Verdict::Excluded);
+            self.queue
+                .push_back(send(Recipients::Sources(self.excluded.clone()), Message::Decisions(passed)));
+        }
         self.batch = 0;
         if !self.up.is_empty() {
             self.queue.push_back(send(Recipients::Sources(self.up.clone()), Message::Decisions(decisions)));

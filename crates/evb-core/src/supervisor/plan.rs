@@ -4,7 +4,7 @@
 mod tests;
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{FirstReadouts, SourceLoss};
 use crate::{
@@ -91,6 +91,12 @@ pub struct RunPlan {
     /// Clocks of the sources whose timestamps are compared. A source that has none here may declare
     /// its own when it registers.
     pub clocks: GuardedClocks,
+    /// Sources without which events are complete: an event waits for them until its deadline at
+    /// most, and not at all while they are away.
+    pub expendable: BTreeSet<SourceId>,
+    /// Sources that owe no fragments from the first event on, with the operator's reason. An
+    /// operator can include them.
+    pub excluded: BTreeMap<SourceId, String>,
     /// Action when a source is found to deliver fragments of other events.
     pub on_slip: OnSlip,
     /// Kind of trigger.
@@ -151,6 +157,14 @@ pub enum PlanError {
     /// The run has no source.
     #[error("the run has no source; configure at least one")]
     NoSource,
+    /// A source that is expendable or excluded is not in the run.
+    #[error("source {0} is expendable or excluded, and is not in the run: list a source of the run")]
+    UnknownSource(SourceId),
+    /// No source owes fragments.
+    #[error(
+        "every source is expendable or excluded, so that events may be empty: let at least one be essential"
+    )]
+    NothingOwed,
     /// The run has no builder.
     #[error("the run has no builder; configure at least one")]
     NoBuilder,
@@ -228,6 +242,8 @@ impl RunPlan {
             source_names: BTreeMap::new(),
             builder_names: BTreeMap::new(),
             clocks: GuardedClocks::default(),
+            expendable: BTreeSet::new(),
+            excluded: BTreeMap::new(),
             on_slip: OnSlip::Report,
             trigger: TriggerKind::AsFastAsPossible,
             policy: AssignmentPolicy::RoundRobin,
@@ -301,6 +317,7 @@ impl RunPlan {
         if let Some([_, id]) = self.builders.array_windows().find(|[a, b]| a >= b) {
             return Err(PlanError::Order { role: "builder", id: id.number() });
         }
+        self.check_owing()?;
         self.check_names()?;
         let zeros = [
             ("slots", self.slots == 0),
@@ -314,6 +331,15 @@ impl RunPlan {
 }
 
 impl RunPlan {
+    fn check_owing(&self) -> Result<(), PlanError> {
+        let listed = self.expendable.iter().chain(self.excluded.keys());
+        if let Some(id) = listed.into_iter().find(|id| self.sources.binary_search(id).is_err()) {
+            return Err(PlanError::UnknownSource(*id));
+        }
+        let owes = |id: &SourceId| !self.expendable.contains(id) && !self.excluded.contains_key(id);
+        if self.sources.iter().any(owes) { Ok(()) } else { Err(PlanError::NothingOwed) }
+    }
+
     fn check_names(&self) -> Result<(), PlanError> {
         let sources = self.source_names.iter().map(|(id, name)| {
             (self.sources.binary_search(id).is_ok() && is_name(name), "source", id.number())

@@ -167,6 +167,7 @@ impl SupervisorRole {
             RunChange::AddBuilder(id) => self.core.add_builder(id, now),
             RunChange::RemoveBuilder(id) => self.core.remove_builder(id, now),
             RunChange::Learn(source) => self.core.verdicts().learn(source, now),
+            RunChange::Owe(request) => self.core.exclusions().change(&request, now),
         }
     }
 

@@ -1,6 +1,7 @@
 //! [`Roster`]: the peers of a run, the sources that are up, and the sources that events expect.
 
 mod lookup;
+mod owing;
 mod presence;
 mod readouts;
 mod recall;
@@ -37,6 +38,12 @@ pub(super) struct Roster {
     /// Sources for which events wait although they are down, or their readout is quiet.
     awaited: SourceSet,
     readouts: Readouts,
+    /// Sources that owe the next event nothing.
+    excluded: SourceSet,
+    /// Those of `excluded` for which earlier events do not wait either.
+    released: SourceSet,
+    /// Sources without which events are complete.
+    expendable: SourceSet,
     version: u32,
     /// For each roster version under which outstanding events were assigned, the sources that these
     /// events concern.
@@ -51,6 +58,8 @@ pub(super) struct Audience {
     /// Sources that get the decisions although no event waits for them, because their readout is
     /// quiet. They send what they have.
     pub(super) quiet: SourceSet,
+    /// Sources that are excluded from the events.
+    pub(super) excluded: SourceSet,
 }
 
 impl Audience {
@@ -95,10 +104,14 @@ impl Roster {
             up: SourceSet::default(),
             awaited: SourceSet::default(),
             readouts: Readouts::default(),
+            excluded: SourceSet::default(),
+            released: SourceSet::default(),
+            expendable: SourceSet::default(),
             version: 0,
             audiences: BTreeMap::new(),
         };
         plan.builders.iter().for_each(|id| roster.add_builder(*id));
+        roster.adopt_owing(plan);
         roster
     }
 
@@ -177,13 +190,16 @@ impl Roster {
 
     /// Returns true if events expect no source.
     pub(super) fn is_idle(&self) -> bool {
-        self.readouts.are_quiet(&self.up)
+        self.readouts.are_quiet(&self.contributing())
     }
 
     /// Returns true if no source can deliver: none is up, or the readout of each is gone.
     #[inline]
     pub(super) fn is_deserted(&self) -> bool {
-        self.readouts.are_gone(&self.up)
+        if self.excluded.is_empty() {
+            return self.readouts.are_gone(&self.up);
+        }
+        self.readouts.are_gone(&self.contributing())
     }
 
     /// Returns the sources that outstanding events concern, by roster version.
@@ -191,9 +207,9 @@ impl Roster {
         &self.audiences
     }
 
-    /// Returns the sources that events assigned under that roster version expect.
-    pub(super) fn expected_by(&self, version: u32) -> SourceSet {
-        self.audiences.get(&version).map(|audience| audience.expected.clone()).unwrap_or_default()
+    /// Returns the sources that events assigned under that roster version concern.
+    pub(super) fn audience_of(&self, version: u32) -> Audience {
+        self.audiences.get(&version).cloned().unwrap_or_default()
     }
 
     /// Returns the positions of the sources in a set.
@@ -214,7 +230,7 @@ impl Roster {
 
     /// Returns the peers that are not connected, because they have not registered or have left.
     pub(super) fn absent(&self) -> Vec<Peer> {
-        let sources = self.sources.iter().filter(|seat| seat.connection.is_none());
+        let sources = self.needed_sources().filter(|seat| seat.connection.is_none());
         let builders = self.builders.iter().filter(|seat| seat.connection.is_none() && seat.is_member());
         sources.map(|seat| Peer::Source(seat.id)).chain(builders.map(|seat| Peer::Builder(seat.id))).collect()
     }
@@ -226,13 +242,19 @@ impl Roster {
     }
 
     pub(super) fn is_complete(&self) -> bool {
-        self.sources.iter().all(|seat| seat.connection.is_some())
+        self.needed_sources().all(|seat| seat.connection.is_some())
             && self.builders.iter().all(|seat| seat.connection.is_some() || !seat.is_member())
     }
 
-    /// Returns true if every peer has registered and all lanes are connected.
+    /// Returns true if every source that is not excluded has registered.
+    pub(super) fn has_all_sources(&self) -> bool {
+        self.connected_sources().union(&self.excluded).len() == self.sources.len()
+    }
+
+    /// Returns true if every peer that a run needs has registered and all lanes are connected.
     pub(super) fn is_ready(&self) -> bool {
-        self.is_complete() && self.sources.iter().all(SourceSeat::is_ready)
+        let connected = self.sources.iter().filter(|seat| seat.connection.is_some());
+        self.is_complete() && connected.into_iter().all(SourceSeat::is_ready)
     }
 
     /// Returns true if all peers of the run before the restart are back, with their lanes.
@@ -324,7 +346,9 @@ impl Roster {
 
     /// Returns the peers that have not prepared for the first event of the run yet.
     pub(super) fn waits_for_begun(&self) -> Vec<Peer> {
-        let sources = self.sources.iter().filter(|seat| !seat.begun).map(|seat| Peer::Source(seat.id));
+        let unready =
+            |seat: &&SourceSeat| !seat.begun && (self.is_needed(seat.id) || seat.connection.is_some());
+        let sources = self.sources.iter().filter(unready).map(|seat| Peer::Source(seat.id));
         let builders = self.builders.iter().filter(|seat| !seat.begun && seat.is_member());
         sources.chain(builders.map(|seat| Peer::Builder(seat.id))).collect()
     }
@@ -408,6 +432,8 @@ impl Roster {
     pub(super) fn invariants(&self) {
         let all = SourceSet::first(self.sources.len());
         assert!(all.is_superset(&self.up) && all.is_superset(&self.awaited), "{self:?}");
+        assert!(self.excluded.is_superset(&self.released), "only excluded sources are released: {self:?}");
+        assert!(self.awaited.is_disjoint(&self.excluded), "events await no excluded source: {self:?}");
         self.readouts.invariants(&all);
         assert!(self.lookup.agrees(&self.builders), "{:?}", self.lookup);
         for seat in self.builders.iter() {

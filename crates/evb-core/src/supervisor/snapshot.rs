@@ -5,9 +5,11 @@
 mod tests;
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use super::{RunPlan, SupervisorCore, books::Books, journal::What, roster::Roster, seats::Leaving};
 use crate::{
+    event::Cause,
     index::{BuilderIndex, SourceIndex},
     set::SourceSet,
     time::Instant,
@@ -50,6 +52,7 @@ pub(super) fn entries(core: &SupervisorCore, now: Instant) -> Vec<Entry> {
     let misaligned = core.watch.iter().flat_map(|watch| watch.misaligned());
     whats.extend(misaligned.map(|(source, known)| What::Judged(known.entry(source))));
     whats.extend(books.findings().episodes().iter().map(|episode| What::Episode(episode.message())));
+    whats.extend(books.findings().exclusions().iter().map(|change| What::Exclusion(change.entry())));
     whats.push(What::Paused(intake.is_paused()));
     whats.extend(intake.rate().map(|rate| What::Rate(rate.hertz())));
     let entry = |at: Instant, what| Entry { at_ns: at.as_nanos(), what: Some(what) };
@@ -79,10 +82,13 @@ fn totals(core: &SupervisorCore, now: Instant) -> Totals {
                 version: *version,
                 sources: positions(&audience.expected),
                 quiet: positions(&audience.quiet),
+                excluded: positions(&audience.excluded),
             })
             .collect(),
         up: positions(roster.up()),
         awaited: positions(roster.awaited()),
+        excluded: positions(roster.excluded()),
+        released: positions(roster.released()),
         sources: roster.sources().positions().map(|index| source(index, roster, books, now)).collect(),
         builders: builders().map(|index| builder(index, roster, books)).collect(),
         held: assigner.held(),
@@ -103,14 +109,17 @@ fn totals(core: &SupervisorCore, now: Instant) -> Totals {
 fn source(index: SourceIndex, roster: &Roster, books: &Books, now: Instant) -> SourceTotals {
     let seat = roster.source(index);
     let down = seat.down.map_or(Duration::ZERO, |since| now.since(since));
-    let by_cause = books.missing_by_cause(index).iter();
+    let pairs = |by_cause: &BTreeMap<Cause, u64>| {
+        by_cause.iter().flat_map(|(cause, events)| [cause.code().into(), *events]).collect()
+    };
     SourceTotals {
         incarnation: seat.incarnation,
         max_fragment: seat.max_fragment,
         missing: books.missing(index),
         down_ns: u64::try_from((seat.down_time + down).as_nanos()).unwrap_or(u64::MAX),
         down: seat.down.is_some(),
-        missing_by_cause: by_cause.flat_map(|(cause, events)| [cause.code().into(), *events]).collect(),
+        missing_by_cause: pairs(books.missing_by_cause(index)),
+        absent_by_cause: pairs(books.absent_by_cause(index)),
     }
 }
 

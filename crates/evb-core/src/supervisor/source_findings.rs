@@ -207,8 +207,11 @@ impl FindingKind {
 /// of the others. A run that has not started expects no reports.
 pub(super) fn problems(sources: &[SourceSummary], is_started: bool) -> Vec<String> {
     let worst = PROBLEMS.each_ref().map(|kind| kind.worst(sources));
-    let silent: Vec<u16> =
-        sources.iter().filter(|source| is_started && !source.reported).map(|source| source.id).collect();
+    let silent: Vec<u16> = sources
+        .iter()
+        .filter(|source| is_started && !source.reported && source.owes())
+        .map(|source| source.id)
+        .collect();
     let mut problems = Vec::new();
     for source in sources {
         for (kind, (named, _)) in PROBLEMS.iter().zip(&worst) {

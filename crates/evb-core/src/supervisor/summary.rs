@@ -87,6 +87,7 @@ impl<'a> Summary<'a> {
             },
             sources,
             builders,
+            changes: books.findings().exclusions().to_vec(),
             failure: books.findings().failure(),
             ..RunReport::default()
         };
@@ -135,6 +136,10 @@ impl<'a> Summary<'a> {
             reported: seat.report.is_some(),
             missing: self.books.missing(index),
             missing_by_cause: self.books.missing_by_cause(index).clone(),
+            absent: self.books.absent_by_cause(index).values().sum(),
+            absent_by_cause: self.books.absent_by_cause(index).clone(),
+            expendable: self.roster.is_expendable(index),
+            excluded: self.roster.is_excluded(index),
             missing_at_end: match &seat.report {
                 Some(own) => self.books.counts().triggered.saturating_sub(own.last_event),
                 None => 0,

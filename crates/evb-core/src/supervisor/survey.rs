@@ -96,6 +96,12 @@ pub struct SourceSurvey {
     pub missing: u64,
     /// The number of these events by the cause for which the fragment is missing.
     pub missing_by_cause: BTreeMap<Cause, u64>,
+    /// Complete events without a fragment of the source, which did not owe one.
+    pub absent: u64,
+    /// True if events are complete without the source.
+    pub expendable: bool,
+    /// The operator's reason why the source owes no fragments now; `None` if it is not excluded.
+    pub exclusion: Option<String>,
     /// Events to which the source contributed the last fragment.
     pub last: u64,
     /// Mean delay of these last fragments behind the event's previous fragment, µs.
@@ -204,6 +210,9 @@ pub(super) fn survey(
             incarnation: seat.incarnation,
             missing: books.missing(index),
             missing_by_cause: books.missing_by_cause(index).clone(),
+            absent: books.absent_by_cause(index).values().sum(),
+            expendable: roster.is_expendable(index),
+            exclusion: roster.is_excluded(index).then(|| books.findings().reason_of_exclusion(seat.id, plan)),
             last,
             last_by_us: fraction(last_by_ns as f64 / 1e3, last as f64),
             alignment: watch.and_then(|watch| watch.survey(seat.id)),

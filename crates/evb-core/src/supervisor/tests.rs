@@ -237,7 +237,7 @@ impl Stage {
         };
         let before = self.before(peer, 1);
         let exceptions = vec![exception];
-        self.says(peer, Message::Completions(Completions { complete: vec![], exceptions, before }));
+        self.says(peer, Message::Completions(Completions { exceptions, before, ..Completions::default() }));
     }
 
     pub(super) fn assigned(&mut self, to: u16) -> Vec<(u32, u64)> {

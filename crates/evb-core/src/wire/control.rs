@@ -7,7 +7,7 @@ mod messages;
 mod part_count;
 
 use crate::{
-    event::Cause,
+    event::{Cause, MissingSource},
     id::{BuilderId, EventId, Peer, RunId, SourceId},
     time::{ClockState, Instant, Utc, WallClock},
 };
@@ -93,6 +93,8 @@ pub enum Verdict {
     Inhibited,
     /// The event has ended without this source, and does not wait for its fragment.
     Closed,
+    /// The source is excluded from the event.
+    Excluded,
     /// The named builder builds the event.
     Assigned(BuilderId),
 }
@@ -112,6 +114,7 @@ impl Verdict {
         match self {
             Self::Inhibited => 0,
             Self::Closed => 1,
+            Self::Excluded => u32::MAX,
             Self::Assigned(builder) => 2 + builder.number() as u32,
         }
     }
@@ -120,6 +123,7 @@ impl Verdict {
         match number {
             0 => Some(Self::Inhibited),
             1 => Some(Self::Closed),
+            u32::MAX => Some(Self::Excluded),
             _ => u16::try_from(number - 2).ok().map(|id| Self::Assigned(BuilderId::new(id))),
         }
     }
@@ -224,6 +228,34 @@ impl Completions {
         *last = event;
     }
 
+    /// Notes the sources that did not owe the event a fragment that was added last, and contributed
+    /// none. Call this after each [`Self::add`].
+    pub(crate) fn add_absent(&mut self, absent: &[MissingSource]) {
+        if self.absences.is_empty() {
+            if absent.is_empty() {
+                return;
+            }
+            let before = self.complete.len() as u32 - 1;
+            self.absences.extend((before > 0).then(|| Absence { events: before, ..Absence::default() }));
+        }
+        match self.absences.last_mut() {
+            Some(last) if last.is_of(absent) => last.events += 1,
+            _ => self.absences.push(Absence {
+                events: 1,
+                sources: absent.iter().map(|absent| absent.source.number().into()).collect(),
+                causes: absent.iter().map(|absent| absent.cause.code().into()).collect(),
+            }),
+        }
+    }
+
+    /// Returns the complete events, each with the sources that did not owe it a fragment and
+    /// contributed none.
+    pub(crate) fn events_with_absences(&self) -> impl Iterator<Item = (EventId, Option<&Absence>)> {
+        let each =
+            self.absences.iter().flat_map(|absence| core::iter::repeat_n(absence, absence.events as usize));
+        self.events().zip(each.map(Some).chain(core::iter::repeat(None)))
+    }
+
     /// Returns the number of the builder's completions up to and including those in this message.
     pub fn end(&self) -> u64 {
         self.before.saturating_add((self.complete.len() + self.exceptions.len()) as u64)
@@ -232,6 +264,19 @@ impl Completions {
     /// Returns the number of completions in this message.
     pub fn count(&self) -> usize {
         self.complete.len() + self.exceptions.len()
+    }
+
+    /// Checks the lists of a message that a builder sent (docs/reference/protocol.md RUN-12).
+    pub(crate) fn check(&self) -> Result<(), MalformedMessage> {
+        let fault = |problem| Err(MalformedMessage { message: "Completions", problem });
+        let covered: u64 = self.absences.iter().map(|absence| u64::from(absence.events)).sum();
+        if covered > self.complete.len() as u64 {
+            return fault("it names absent sources of more events than it has");
+        }
+        if self.absences.iter().any(|absence| absence.sources.len() != absence.causes.len()) {
+            return fault("absent sources and their causes differ in number");
+        }
+        self.exceptions.iter().try_for_each(Exception::check)
     }
 
     /// Returns this message without its first `known` completions.
@@ -243,6 +288,14 @@ impl Completions {
         let mut rest = Self { before: self.before.saturating_add(known as u64), ..Self::default() };
         let mut last = EventId::default();
         self.events().skip(known).for_each(|event| rest.add(&mut last, event));
+        let mut skipped = known;
+        rest.absences = self.absences;
+        rest.absences.retain_mut(|absence| {
+            let cut = skipped.min(absence.events as usize);
+            skipped -= cut;
+            absence.events -= cut as u32;
+            absence.events > 0
+        });
         let exceptions = known.saturating_sub(self.complete.len());
         rest.exceptions = self.exceptions.into_iter().skip(exceptions).collect();
         rest
@@ -255,6 +308,22 @@ impl Completions {
             let step = ((code >> 1) as i64) ^ -((code & 1) as i64);
             event = event.wrapping_add_signed(step);
             EventId::new(event)
+        })
+    }
+}
+
+impl Absence {
+    /// Returns true if the absences are those of a list.
+    fn is_of(&self, absent: &[MissingSource]) -> bool {
+        self.sources.len() == absent.len()
+            && self.absent_sources().eq(absent.iter().map(|absent| (absent.source, absent.cause)))
+    }
+
+    /// Returns the absent sources, each with its cause. Ids above 65535 are left out.
+    pub fn absent_sources(&self) -> impl Iterator<Item = (SourceId, Cause)> {
+        self.sources.iter().zip(&self.causes).filter_map(|(id, code)| {
+            let id = u16::try_from(*id).ok()?;
+            Some((SourceId::new(id), Cause::from_code(u8::try_from(*code).ok()?)))
         })
     }
 }

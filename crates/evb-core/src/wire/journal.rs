@@ -20,7 +20,7 @@ choices! {
         Decided(Decided) = 7, Reassigned(Reassigned) = 8, Accounted(Accounted) = 9, Over(u32) = 10, Lost(Lost) = 11,
         Membership(Membership) = 12, Finding(Finding) = 13, Paused(bool) = 14, Stopping(String) = 15,
         Ended(u32) = 16, Totals(Totals) = 17, Rate(f64) = 18, Resumed(Resumed) = 19, Begin(Begin) = 20,
-        Judged(Judged) = 21, Episode(Episode) = 22,
+        Judged(Judged) = 21, Episode(Episode) = 22, Exclusion(Exclusion) = 23,
     }
 }
 
@@ -43,7 +43,10 @@ messages! {
     /// unchanged if the boot id is the same; otherwise they are shifted so that the last entry
     /// happens now.
     pub struct Resumed { boot_id: String = 1 }
-    pub struct RosterChange { version: u32 = 1, up: Vec<u32> = 2, awaited: Vec<u32> = 3, quiet: Vec<u32> = 4 }
+    pub struct RosterChange {
+        version: u32 = 1, up: Vec<u32> = 2, awaited: Vec<u32> = 3, quiet: Vec<u32> = 4, excluded: Vec<u32> = 5,
+        released: Vec<u32> = 6,
+    }
     pub struct Decided {
         decisions: Option<control::Decisions> = 1, roster_version: u32 = 2, triggered_ns: Vec<u64> = 3,
         blames: Vec<Blame> = 4,
@@ -60,17 +63,20 @@ messages! {
     pub struct Finding { problem: String = 1, failure: bool = 2, remark: bool = 3 }
     /// A change in whether a source is known to deliver fragments of other events.
     pub struct Judged { source: u32 = 1, is_misaligned: bool = 2, since: u64 = 3, sentence: String = 4 }
+    /// A source that owes no fragments from an event on, or owes them again.
+    pub struct Exclusion { source: u32 = 1, is_excluded: bool = 2, from: u64 = 3, why: String = 4, utc_ns: u64 = 5 }
     /// The state of the run, which replaces all earlier entries.
     pub struct Totals {
         triggered: u64 = 1, inhibited: u64 = 2, lost: u64 = 3, roster_version: u32 = 4,
         expectations: Vec<Expectation> = 5, sources: Vec<SourceTotals> = 6, builders: Vec<BuilderTotals> = 7,
         held: Vec<Held> = 8, blames: Vec<Blame> = 9, losses: Vec<CauseOfLoss> = 10, first_trigger_ns: u64 = 11,
         started_ns: u64 = 12, last_completion_ns: u64 = 13, up: Vec<u32> = 14, awaited: Vec<u32> = 15,
+        excluded: Vec<u32> = 16, released: Vec<u32> = 17,
     }
-    pub struct Expectation { version: u32 = 1, sources: Vec<u32> = 2, quiet: Vec<u32> = 3 }
+    pub struct Expectation { version: u32 = 1, sources: Vec<u32> = 2, quiet: Vec<u32> = 3, excluded: Vec<u32> = 4 }
     pub struct SourceTotals {
         incarnation: u32 = 1, max_fragment: u64 = 2, missing: u64 = 3, down_ns: u64 = 4, down: bool = 6,
-        missing_by_cause: Vec<u64> = 7,
+        missing_by_cause: Vec<u64> = 7, absent_by_cause: Vec<u64> = 8,
     }
     pub struct BuilderTotals {
         id: u32 = 1, incarnation: u32 = 2, listen: String = 3, accounted: u64 = 4, over: bool = 5,

@@ -3,10 +3,10 @@
 use evb_core::{
     id::RunId,
     wire::{
-        control::{Begin, Completions, Decisions, Episode, Exception, Outcome, Role},
+        control::{Absence, Begin, Completions, Decisions, Episode, Exception, Outcome, Role},
         journal::{
             Accounted, Begun, Blame, BuilderCounts, BuilderTotals, CauseOfLoss, Change, Decided, Entry,
-            Expectation, Finding, Held, Judged, Lost, Membership, Reassigned, Registered, Resumed,
+            Exclusion, Expectation, Finding, Held, Judged, Lost, Membership, Reassigned, Registered, Resumed,
             RosterChange, SourceTotals, Started, Totals, What,
         },
     },
@@ -54,7 +54,13 @@ fn changes() -> Vec<(&'static str, What)> {
         cause: "disk".to_owned(),
         missing_causes: vec![2],
     };
-    let completions = Completions { complete: vec![86, 1], exceptions: vec![exception], before: 9 };
+    let absence = Absence { events: 2, sources: vec![3], causes: vec![16] };
+    let completions = Completions {
+        complete: vec![86, 1],
+        exceptions: vec![exception],
+        before: 9,
+        absences: vec![absence],
+    };
     let finding = Finding { problem: "source 3 was down".to_owned(), failure: true, remark: true };
     let begin = Begin {
         run: 7,
@@ -73,7 +79,14 @@ fn changes() -> Vec<(&'static str, What)> {
         ("started", What::Started(Started::default())),
         (
             "roster",
-            What::Roster(RosterChange { version: 5, up: vec![0, 1], awaited: vec![2], quiet: vec![1] }),
+            What::Roster(RosterChange {
+                version: 5,
+                up: vec![0, 1],
+                awaited: vec![2],
+                quiet: vec![1],
+                excluded: vec![3, 4],
+                released: vec![3],
+            }),
         ),
         ("decided", What::Decided(decided)),
         ("reassigned", What::Reassigned(Reassigned { builder: 2, events: vec![42, 1] })),
@@ -96,6 +109,16 @@ fn changes() -> Vec<(&'static str, What)> {
                 is_misaligned: true,
                 since: 41,
                 sentence: "missed 1 trigger".to_owned(),
+            }),
+        ),
+        (
+            "exclusion",
+            What::Exclusion(Exclusion {
+                source: 3,
+                is_excluded: true,
+                from: 41,
+                why: "no power".to_owned(),
+                utc_ns: 5,
             }),
         ),
         ("episode", What::Episode(Episode { source: 3, since: 41, shift: 1, ..Episode::default() })),
@@ -124,6 +147,7 @@ fn totals() -> Totals {
         down_ns: 4,
         down: true,
         missing_by_cause: vec![1, 2],
+        absent_by_cause: vec![16, 5],
     };
     let builder = BuilderTotals {
         id: 2,
@@ -143,7 +167,7 @@ fn totals() -> Totals {
         inhibited: 3,
         lost: 1,
         roster_version: 5,
-        expectations: vec![Expectation { version: 5, sources: vec![0, 1], quiet: vec![] }],
+        expectations: vec![Expectation { version: 5, sources: vec![0, 1], quiet: vec![], excluded: vec![3] }],
         sources: vec![source],
         builders: vec![builder],
         held: vec![Held { builder: 1, version: 5, events: vec![42, 1], triggered_ns: vec![5_000_000, 500] }],
@@ -154,5 +178,7 @@ fn totals() -> Totals {
         last_completion_ns: 13,
         up: vec![0, 1],
         awaited: vec![2],
+        excluded: vec![3, 4],
+        released: vec![3],
     }
 }

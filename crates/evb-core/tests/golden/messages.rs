@@ -7,13 +7,13 @@ use evb_core::{
     id::{BuilderId, Epoch, EventId, RunId, SourceId},
     wire::{
         control::{
-            Accepted, Accounted, AlignmentReport, Assignments, Begin, Begun, BuilderAddress, BuilderReport,
-            Clock, ClockDoubt, ClockRelation, ClockRelations, Completions, ContradictionReport, Control,
-            DatagramReport, DatagramTimes, Decisions, Episode, Episodes, Exception, Finish, GrantStages,
-            Heartbeat, Hello, HelloReply, Holding, Holdings, LaneReport, LaneState, Learn, Leaving, Live,
-            Load, Message, Name, Outcome, PathReport, ReadingsWanted, ReadoutState, ReadoutStatus, Ready,
-            Reason, Refusal, RefusalReport, Reply, Report, Role, RoleReport, Roster, RunEnd, RunParameters,
-            SourceReport, Stop, TrainReport, Triggers, Welcome,
+            Absence, Accepted, Accounted, AlignmentReport, Assignments, Begin, Begun, BuilderAddress,
+            BuilderReport, Clock, ClockDoubt, ClockRelation, ClockRelations, Completions,
+            ContradictionReport, Control, DatagramReport, DatagramTimes, Decisions, Episode, Episodes,
+            Exception, Finish, GrantStages, Heartbeat, Hello, HelloReply, Holding, Holdings, LaneReport,
+            LaneState, Learn, Leaving, Live, Load, Message, Name, Outcome, PathReport, ReadingsWanted,
+            ReadoutState, ReadoutStatus, Ready, Reason, Refusal, RefusalReport, Reply, Report, Role,
+            RoleReport, Roster, RunEnd, RunParameters, SourceReport, Stop, TrainReport, Triggers, Welcome,
         },
         datagram::{Association, DatagramHeader, DatagramKind},
         encoding::Encoding,
@@ -157,6 +157,9 @@ fn control() -> Vec<Example> {
         incarnations: vec![1, 2, 0],
         awaited: vec![4000],
         quiet: vec![3],
+        excluded: vec![1, 3],
+        expendable: vec![4000],
+        released: vec![3],
     };
     let assignments = Assignments {
         roster_version: 5,
@@ -166,7 +169,9 @@ fn control() -> Vec<Example> {
         expected: vec![1, 3],
         answer: 6,
         utc_zero_ns: 0,
+        excluded: vec![3],
     };
+    let absence = Absence { events: 2, sources: vec![3], causes: vec![16] };
     let exception = Exception {
         event: 44,
         outcome: Outcome::Incomplete,
@@ -174,7 +179,12 @@ fn control() -> Vec<Example> {
         cause: "disk".to_owned(),
         missing_causes: vec![2],
     };
-    let completions = Completions { complete: vec![86, 1], exceptions: vec![exception], before: 9 };
+    let completions = Completions {
+        complete: vec![86, 1],
+        exceptions: vec![exception],
+        before: 9,
+        absences: vec![absence],
+    };
     let load = Load { building: 1, at_sink: 2, slowest: 3, slowest_events: 4, others_events: 5 };
     let heartbeat =
         Heartbeat { sent_ns: 1000, echo_ns: 900, echo_delay_ns: 50, load: Some(load), is_paused: true };
@@ -299,6 +309,7 @@ fn source() -> SourceReport {
         lost_wraps: 39,
         counter_invalid: 40,
         last_event: 41,
+        pushed_while_excluded: 42,
     }
 }
 

@@ -333,6 +333,9 @@ fn of_sources(sources: &[SourceSurvey], families: &mut Families<'_>) -> fmt::Res
     });
     let help = "Incomplete events without its fragment, by the cause for which it is missing.";
     families.counters("source_missing_by_cause_events", help, missing)?;
+    let absent = sources.iter().map(|of| (label(of), of.absent));
+    let help = "Complete events without its fragment, which it did not owe.";
+    families.counters("source_absent_events", help, absent)?;
     let unused = sources.iter().filter_map(|of| Some((of.id, of.live.as_ref()?))).flat_map(|(id, live)| {
         let label = move |why: &str| vec![("source", id.to_string()), ("why", why.to_owned())];
         live.unused.iter().map(move |(why, count)| (label(why), *count))

@@ -2,7 +2,8 @@
 
 use evb::run_control::{Annotation, Command, RunControl};
 use evb_core::{
-    id::{BuilderId, SourceId},
+    id::{BuilderId, EventId, SourceId},
+    supervisor::OwingRequest,
     units::Frequency,
 };
 use hyper::{Method, StatusCode, header::ACCEPT, http::request::Parts};
@@ -36,6 +37,40 @@ struct NewBuilder {
 #[serde(deny_unknown_fields)]
 struct LearntSource {
     source: u16,
+}
+
+/// Request to exclude a source, or to include it again.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OwingSource {
+    source: SourceName,
+    from: Option<u64>,
+    #[serde(default)]
+    why: String,
+}
+
+/// A source by its id or its name.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum SourceName {
+    Id(u16),
+    Name(String),
+}
+
+impl SourceName {
+    /// Returns the id; `None` if no source of the run has that name.
+    async fn find(self, lead: &RunControl) -> Option<u16> {
+        let name = match self {
+            Self::Id(id) => return Some(id),
+            Self::Name(name) => name,
+        };
+        let survey = lead.status().await.ok()?.survey;
+        survey
+            .iter()
+            .flat_map(|survey| &survey.sources)
+            .find(|source| source.name == name)
+            .map(|source| source.id)
+    }
 }
 
 /// Request to set the trigger rate.
@@ -106,6 +141,24 @@ pub(super) async fn answer(lead: &RunControl, method: &Method, path: &str, body:
             }
             Err(answer) => return answer,
         },
+        (&Method::POST, "exclude" | "include") => {
+            let OwingSource { source, from, why } =
+                match parse(body, "{\"source\": 7, \"why\": \"broken power supply\"}") {
+                    Ok(asked) => asked,
+                    Err(answer) => return answer,
+                };
+            let Some(source) = source.find(lead).await else {
+                return Answer::turned_away(
+                    StatusCode::BAD_REQUEST,
+                    "no source of the run has this name",
+                    "give its id or its name, which the status lists",
+                );
+            };
+            let (excludes, from) = (what == "exclude", from.map(EventId::new));
+            let request = OwingRequest { source: SourceId::new(source), excludes, from, why };
+            let changed = lead.change_owing(request).await;
+            changed.map(|()| Answer::done(json!({ "source": source, "excluded": excludes })))
+        }
         (&Method::PUT, "trigger") => match parse_rate(body) {
             Ok(rate) => lead.set_rate(rate).await.map(|()| Answer::done(json!({ "rate": rate.to_string() }))),
             Err(answer) => return answer,
@@ -119,7 +172,7 @@ pub(super) async fn answer(lead: &RunControl, method: &Method, path: &str, body:
             return Answer::turned_away(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "this path does not accept this method",
-                "GET status and history; POST commands, builders and learn; PUT trigger; DELETE builders/ID",
+                "GET status and history; POST commands, builders, exclude, include and learn; PUT trigger; DELETE builders/ID",
             );
         }
         _ => return unknown(path),
@@ -132,7 +185,7 @@ fn is_known(what: &str) -> bool {
         || what == "history"
         || what == "trigger"
         || what == "builders"
-        || what == "learn"
+        || matches!(what, "learn" | "exclude" | "include")
         || what.starts_with("builders/")
         || what.parse::<Command>().is_ok()
 }

@@ -165,10 +165,22 @@ fn peers(text: &mut String, survey: &Value) {
             builder["lost"].to_string()
         );
     }
-    let all_well = |source: &&Value| source["presence"] == "up" && source["missing"] == 0;
+    let all_well = |source: &&Value| {
+        let is_up = source["presence"] == "up" || source["exclusion"].is_string();
+        is_up && source["missing"] == 0
+    };
     let well = sources.iter().filter(all_well).count();
     let all = counted(sources.len() as u64, "source");
     let _ = writeln!(text, "\n  {well} of {all} up, and missing in no event");
+    for source in sources.iter().filter(|source| source["exclusion"].is_string() || source["absent"] != 0) {
+        let role = match source["exclusion"].as_str() {
+            Some(why) => format!("is excluded ({why})"),
+            None if source["expendable"] == true => "is expendable".to_owned(),
+            None => "is included again".to_owned(),
+        };
+        let absent = number_of(&source["absent"], "event");
+        let _ = writeln!(text, "  source {} {role}: {absent} complete without it", named(source));
+    }
     for source in sources.iter().filter(|source| !all_well(source)) {
         let _ = writeln!(
             text,

@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use evb_core::{
     alignment::Episode,
-    builder::{Output, RosterError},
+    builder::{Output, RosterError, Standing},
     event::Event,
     id::{RunNumber, SourceId},
     index::LaneIndex,
@@ -373,8 +373,14 @@ impl BuilderRole {
             let found: Result<SourceSet, usize> = ids.iter().map(index).collect();
             found.map_err(|_| RoleFault::Roster("it expects a source that is not in the run".to_owned()))
         };
-        let (up, awaited, quiet) = (indices(&roster.up)?, indices(&roster.awaited)?, indices(&roster.quiet)?);
-        self.core.set_quiet(quiet);
+        let (up, awaited) = (indices(&roster.up)?, indices(&roster.awaited)?);
+        self.core.learn_max_fragments(&roster.max_fragment);
+        self.core.set_standing(Standing {
+            quiet: indices(&roster.quiet)?,
+            excluded: indices(&roster.excluded)?,
+            released: indices(&roster.released)?,
+            expendable: indices(&roster.expendable)?,
+        });
         self.core.handle_roster(roster.version, up.clone(), awaited, now);
         self.drop_lanes_but(up, now);
         Ok(())

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use bytes::Buf as _;
 use evb_core::{
-    builder::{DatagramEnds, Output, StreamReader},
+    builder::{DatagramEnds, Output, Standing, StreamReader},
     event::Event,
     grant::GrantPolicy as _,
     id::SourceId,
@@ -127,8 +127,12 @@ impl BuilderHost {
                 }
                 Message::Roster(roster) => {
                     let (up, awaited) = (self.indices(&roster.up), self.indices(&roster.awaited));
-                    let quiet = self.indices(&roster.quiet);
-                    self.core.set_quiet(quiet);
+                    self.core.set_standing(Standing {
+                        quiet: self.indices(&roster.quiet),
+                        excluded: self.indices(&roster.excluded),
+                        released: self.indices(&roster.released),
+                        expendable: self.indices(&roster.expendable),
+                    });
                     self.core.handle_roster(roster.version, up, awaited, now);
                 }
                 Message::Accounted(accounted) => {

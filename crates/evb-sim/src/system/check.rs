@@ -5,6 +5,7 @@ mod boards;
 use std::{collections::BTreeSet, time::Duration};
 
 use evb_core::{
+    event::{Cause, MissingSource},
     id::{EventId, Peer, RunNumber, SourceId},
     ledger::{LEDGER_OPEN, NOT_ASSIGNED, RunReport},
     time::Utc,
@@ -54,6 +55,7 @@ impl OfRun<'_> {
         let (mut complete, mut incomplete, mut copies) = (0, 0, 0);
         let mut latest = Utc::UNKNOWN;
         let mut lacking = vec![0; self.scenario.sources.into()];
+        let mut absent = lacking.clone();
         let mut silenced = BTreeSet::new();
         for ((_, event), records) in of_run {
             let mut epochs: Vec<u64> = records.iter().map(|record| record.epoch).collect();
@@ -67,10 +69,12 @@ impl OfRun<'_> {
             copies += records.len() as u64 - 1;
             latest = check_times(*event, records, latest)?;
             let Some(valid) = records.iter().max_by_key(|record| record.epoch) else { continue };
+            self.check_owing(*event, valid, report)?;
             self.check_record(*event, valid, &mut silenced)?;
-            let lacks = valid.lacks(self.scenario.sources);
+            let lacks = &valid.missing;
             if lacks.is_empty() {
-                complete += 1
+                complete += 1;
+                valid.absent.iter().for_each(|one| absent[usize::from(one.source.number()) - 1] += 1);
             } else {
                 incomplete += 1
             }
@@ -93,6 +97,12 @@ impl OfRun<'_> {
             let what = format!("on the disks, sources are missing in {lacking:?} events, in the ledger in");
             return fail(Check::Missing, format!("{what} {missing:?}; {said}"));
         }
+        let without: Vec<u64> = report.sources.iter().map(|source| source.absent).collect();
+        if events.lost == 0 && without != absent {
+            let what =
+                format!("on the disks, sources are absent in {absent:?} complete events, in the ledger in");
+            return fail(Check::Missing, format!("{what} {without:?}; {said}"));
+        }
         let failed = self.failed.iter().filter(|(of, _)| *of == run).count() as u64;
         if events.lost > failed && !self.may_lose && !self.is_emptied() {
             return fail(Check::Lost, format!("{} events are lost, {failed} by disks: {said}", events.lost));
@@ -110,7 +120,9 @@ impl OfRun<'_> {
         record: &EventRecord,
         silenced: &mut BTreeSet<SourceId>,
     ) -> Result<(), Failure> {
-        let lacks = record.lacks(self.scenario.sources);
+        let is_absent = |id: &SourceId| record.absent.iter().any(|absent| absent.source == *id);
+        let mut lacks = record.lacks(self.scenario.sources);
+        lacks.retain(|id| !is_absent(id));
         if record.missing != lacks {
             let what = format!("event {event} has no fragment of {lacks:?}, and names {:?}", record.missing);
             return Err(Failure::new(Check::Missing, what));
@@ -128,6 +140,28 @@ impl OfRun<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Checks that an event record owes what the changes of the run say of its id: an excluded
+    /// source has no fragment and is absent, and so is an expendable one without a fragment.
+    fn check_owing(&self, event: EventId, record: &EventRecord, report: &RunReport) -> Result<(), Failure> {
+        let expected = |source: SourceId| {
+            let changes = report.changes.iter().filter(|one| one.source == source && one.from <= event);
+            let is_excluded = changes.max_by_key(|one| one.from).is_some_and(|last| last.excluded);
+            match (is_excluded, record.present.contains(&source)) {
+                (true, _) => Some(MissingSource::new(source, Cause::Excluded)),
+                (false, false) if self.scenario.expendable.contains(&source) => {
+                    Some(MissingSource::new(source, Cause::Expendable))
+                }
+                _ => None,
+            }
+        };
+        let expected: Vec<_> = (1..=self.scenario.sources).map(SourceId::new).filter_map(expected).collect();
+        if record.absent == expected {
+            return Ok(());
+        }
+        let what = format!("event {event} should lack {expected:?}: {record:?}; {:?}", report.changes);
+        Err(Failure::new(Check::Missing, what))
     }
 
     /// Returns true if a fault of the scenario explains that fragments of a source are missing.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use evb_core::wire::encoding::Encoding;
 use evb_core::{
-    event::{Alignment, Cause, Event},
+    event::{Alignment, Cause, Event, MissingSource},
     id::{EventId, RunNumber, SourceId},
     rng::Rng,
     time::{Instant, Utc},
@@ -42,6 +42,7 @@ pub(crate) struct EventRecord {
     pub(crate) utc: Utc,
     pub(crate) present: Vec<SourceId>,
     pub(crate) missing: Vec<SourceId>,
+    pub(crate) absent: Vec<MissingSource>,
     /// The missing sources for which the event did not wait, because their readout was quiet.
     pub(crate) quiet: Vec<SourceId>,
     /// The sources whose timestamp agrees with the others.
@@ -61,6 +62,7 @@ impl EventRecord {
             utc: event.utc,
             present: event.fragments().map(|fragment| fragment.source).collect(),
             missing: event.missing_sources().collect(),
+            absent: event.absent.clone(),
             quiet: quiet.map(|missing| missing.source).collect(),
             agree: with(event, Alignment::Agrees),
             disagree: with(event, Alignment::Disagrees),

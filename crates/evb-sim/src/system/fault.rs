@@ -120,6 +120,16 @@ pub enum Fault {
         /// Time until the builder is added again.
         back: Duration,
     },
+    /// A source is excluded from the events, and included again later.
+    Exclude {
+        /// The source.
+        source: SourceId,
+        /// Number of events between the last decided one and the first without the source; 0: the
+        /// next event has none, and earlier ones do not wait.
+        ahead: u64,
+        /// Time until the source is included again.
+        back: Duration,
+    },
     /// The run is paused.
     Pause {
         /// Duration of the pause.
@@ -152,6 +162,8 @@ impl Fault {
             Self::Triggers { .. } => "triggers",
             Self::Add { .. } => "add",
             Self::Remove { .. } => "remove",
+            Self::Exclude { ahead: 0, .. } => "exclude",
+            Self::Exclude { .. } => "exclude later",
             Self::Pause { .. } => "pause",
             Self::Stop => "stop",
         }
@@ -171,6 +183,7 @@ impl Fault {
             | Self::Disk { length, .. }
             | Self::Storm { length, .. }
             | Self::Pause { length }
+            | Self::Exclude { back: length, .. }
             | Self::Remove { back: length, .. } => length,
             Self::Reset { .. }
             | Self::Deaf { .. }
@@ -195,6 +208,7 @@ impl Fault {
             | Self::Disk { length, .. }
             | Self::Storm { length, .. }
             | Self::Pause { length }
+            | Self::Exclude { back: length, .. }
             | Self::Remove { back: length, .. } => *length = new,
             Self::Reset { .. }
             | Self::Deaf { .. }
@@ -218,7 +232,7 @@ impl Fault {
             | Self::Reset { who, .. }
             | Self::Stall { who, .. }
             | Self::Disk { who, .. } => Some(who),
-            Self::Split { source, .. } => Some(Peer::Source(source)),
+            Self::Split { source, .. } | Self::Exclude { source, .. } => Some(Peer::Source(source)),
             Self::Add { builder } | Self::Remove { builder, .. } => Some(Peer::Builder(builder)),
             Self::Storm { .. } | Self::Triggers { .. } | Self::Pause { .. } | Self::Stop => None,
         }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
 use bytes::Bytes;
 use evb_core::{
+    id::SourceId,
     rng::Rng,
     session::{CONTROL_UNACKNOWLEDGED, LANE_UNACKNOWLEDGED},
     time::Instant,
@@ -44,6 +45,8 @@ pub(crate) enum Act {
     Stop { run: u32 },
     /// A builder that left is added again.
     Return { run: u32, node: NodeIndex },
+    /// A source is included again.
+    Include { run: u32, source: SourceId },
     /// The next run is opened.
     Open { run: u32 },
 }

@@ -133,6 +133,8 @@ pub struct Scenario {
     pub give_up: Duration,
     /// Divisor of the event ids that the filter rejects; with 0, it rejects no event.
     pub filter: u64,
+    /// Sources without which events are complete.
+    pub expendable: Vec<SourceId>,
     /// The boards, if the timestamps of events are compared.
     pub boards: Option<Boards>,
     /// The faults of all runs, in order of time.
@@ -241,6 +243,7 @@ impl Scenario {
                 End::Duration(duration) => Some(duration),
                 End::Events(_) | End::Stop => None,
             },
+            expendable: self.expendable.iter().copied().collect(),
             clocks: self.boards.as_ref().map(Boards::declared).unwrap_or_default(),
             ..RunPlan::new(RunNumber::new(run + 1), epoch, sources, builders)
         }

@@ -4,6 +4,20 @@ use super::{Assembly, AssemblyState, Assigned};
 use crate::{event::Cause, set::SourceSet, time::Instant};
 
 impl Assembly {
+    /// Sets which sources the event does not want, and without which it is complete; before its
+    /// assignment.
+    pub(in crate::builder) fn set_owing(&mut self, excluded: &SourceSet, expendable: &SourceSet) {
+        if !excluded.is_empty() {
+            self.wanted = self.wanted.without(excluded);
+            self.lacking = self.wanted.without(&self.arrived).len();
+            self.spares_some = true;
+        }
+        if !expendable.is_empty() {
+            self.expendable = self.wanted.intersection(expendable);
+            self.spares_some = true;
+        }
+    }
+
     /// Records the assignment. The event does not wait for sources that are not in `expected`, the
     /// sources that were up or awaited when the event was assigned, or not in `reachable`.
     /// Returns false if the event was assigned before.
@@ -19,8 +33,8 @@ impl Assembly {
             return false;
         }
         for expected in [expected, reachable] {
-            if !expected.is_superset(&self.owing) {
-                self.give_up(&self.owing.without(expected), Cause::Down);
+            if !expected.is_superset(&self.wanted) {
+                self.give_up(&self.wanted.without(expected), Cause::Down);
             }
         }
         self.assigned = Some(assigned);
@@ -47,9 +61,12 @@ impl Assembly {
     /// if the event has to wait because one of the `awaited` sources is missing. `refused` are the
     /// sources whose announcement the builder could not take.
     pub(in crate::builder) fn expire(&mut self, awaited: &SourceSet, refused: &SourceSet) -> bool {
+        if !self.expendable.is_empty() {
+            self.give_up(&self.expendable.clone(), Cause::Expendable);
+        }
         self.overdue = self.awaits_any(awaited);
         if !self.overdue {
-            let silent = self.owing.without(&self.announced);
+            let silent = self.wanted.without(&self.announced);
             self.give_up(&silent.intersection(refused), Cause::Refused);
             self.give_up(&silent, Cause::Silent);
         }
@@ -94,18 +111,18 @@ impl Assembly {
     /// Returns true if the event waits for no further fragment.
     #[inline]
     pub(in crate::builder) fn is_over(&self) -> bool {
-        self.is_waiting() && (self.is_complete() || self.owing.is_covered_by(&self.arrived, &self.given_up))
+        self.is_waiting() && (self.lacking == 0 || self.wanted.is_covered_by(&self.arrived, &self.given_up))
     }
 
     /// Returns the sources that owe the event a fragment that has not arrived.
     pub(in crate::builder) fn missing(&self) -> SourceSet {
-        self.owing.without(&self.arrived)
+        self.wanted.without(&self.expendable).without(&self.arrived)
     }
 
     /// Returns the sources whose fragments an assigned event still waits for.
     pub(in crate::builder) fn awaits(&self) -> SourceSet {
         match self.assigned {
-            Some(_) => self.missing().without(&self.given_up),
+            Some(_) => self.wanted.without(&self.arrived).without(&self.given_up),
             None => SourceSet::default(),
         }
     }

@@ -44,7 +44,8 @@ fn the_last_to_arrive_is_counted_and_so_is_who_is_missing() {
         for lane in sources {
             announce(&mut lanes, &mut slots, LaneIndex::new(lane), event);
         }
-        let expected = crate::set::SourceSet::first(3).into();
+        let sources = crate::set::SourceSet::first(3);
+        let expected = crate::builder::roster::Expected { sources, ..Default::default() };
         let assigned = Assigned { triggered: at(0), utc: Utc::UNKNOWN, epoch: Epoch::new(1) };
         assert!(slots.assign(EventId::new(event), assigned, &expected, at(1), |_| {}));
     }

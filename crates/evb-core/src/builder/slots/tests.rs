@@ -30,7 +30,13 @@ fn assign(
     ended: impl FnMut(&Assembly),
 ) -> bool {
     let assigned = Assigned { triggered: at(0), utc: Utc::UNKNOWN, epoch: Epoch::new(1) };
-    slots.assign(event(number), assigned, &SourceSet::first(sources).into(), now, ended)
+    slots.assign(
+        event(number),
+        assigned,
+        &Expected { sources: SourceSet::first(sources), ..Expected::default() },
+        now,
+        ended,
+    )
 }
 
 /// Announces a fragment of one byte and delivers it.

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::bench::{Bench, DEADLINE, at, on_the_lane};
 use crate::{
-    builder::{Output, RosterError},
+    builder::{Output, RosterError, Standing},
     event::{Cause, MissingSource},
     id::{Epoch, EventId, Incarnation, SourceId},
     index::LaneIndex,
@@ -161,7 +161,7 @@ fn events_do_not_wait_for_a_quiet_source_but_use_its_fragment() {
         bench.core.handle_assignments(&assignments, at(event)).unwrap();
     };
     assign(&mut bench, 1, 1);
-    bench.core.set_quiet(set(&[1]));
+    bench.core.set_standing(Standing { quiet: set(&[1]), ..Standing::default() });
     bench.core.handle_roster(2, set(&[0, 1]), set(&[]), at(1));
     bench.send(LaneIndex::new(0), 1, b"here", at(1));
     assert!(bench.events.is_empty(), "the fragment of an earlier event may be on its way");
@@ -174,7 +174,7 @@ fn events_do_not_wait_for_a_quiet_source_but_use_its_fragment() {
     bench.send(LaneIndex::new(1), 3, b"in time", at(3));
     bench.send(LaneIndex::new(0), 3, b"here", at(3));
     assert!(bench.events[2].is_complete());
-    bench.core.set_quiet(set(&[]));
+    bench.core.set_standing(Standing { quiet: set(&[]), ..Standing::default() });
     bench.core.handle_roster(3, set(&[0, 1]), set(&[]), at(3));
     assign(&mut bench, 3, 4);
     bench.send(LaneIndex::new(0), 4, b"here", at(4));
@@ -437,4 +437,81 @@ fn a_ledger_that_does_not_keep_up_is_left() {
     }
     let fault = bench.core.handle_assignments(&named(6, &[1], 1, 0), at(2));
     assert!(matches!(fault, Err(RosterError::Unaccounted { count: 5, slots: 2 })), "{fault:?}");
+}
+
+fn standing(excluded: &[usize], released: &[usize], expendable: &[usize]) -> Standing {
+    let [excluded, released, expendable] = [excluded, released, expendable].map(set);
+    Standing { excluded, released, expendable, ..Standing::default() }
+}
+
+fn under(roster_version: u32, event: u64) -> Assignments {
+    let mut assignments = Assignments { roster_version, ..Assignments::default() };
+    assignments.add(&mut (EventId::default(), 0), EventId::new(event), 0);
+    assignments
+}
+
+#[test]
+fn events_owe_nothing_of_an_excluded_source_by_their_ids() {
+    let mut bench = Bench::new(2, 6);
+    bench.core.handle_assignments(&under(1, 1), at(1)).unwrap();
+    bench.core.set_standing(standing(&[1], &[1], &[]));
+    bench.core.handle_roster(2, set(&[0, 1]), set(&[]), at(2));
+    bench.send(LaneIndex::new(0), 1, b"here", at(2));
+    let released = MissingSource::new(SourceId::new(2), Cause::Released);
+    assert_eq!((&bench.events[0].missing, &bench.events[0].absent), (&vec![released], &vec![]));
+    bench.core.handle_assignments(&under(2, 2), at(3)).unwrap();
+    bench.send(LaneIndex::new(0), 2, b"here", at(3));
+    let excluded = MissingSource::new(SourceId::new(2), Cause::Excluded);
+    assert_eq!((bench.events[1].is_complete(), &bench.events[1].absent), (true, &vec![excluded]));
+    // An event of before the exclusion that another builder had, and one of after it.
+    bench.core.handle_assignments(&named(3, &[1, 2], 2, 0), at(4)).unwrap();
+    let after = Assignments { excluded: vec![2], ..named(4, &[1], 2, 0) };
+    bench.core.handle_assignments(&after, at(4)).unwrap();
+    bench.send(LaneIndex::new(0), 3, b"here", at(4));
+    bench.send(LaneIndex::new(0), 4, b"here", at(4));
+    assert_eq!((&bench.events[2].missing, &bench.events[3].absent), (&vec![released], &vec![excluded]));
+    bench.core.set_standing(standing(&[], &[], &[]));
+    bench.core.handle_roster(3, set(&[0, 1]), set(&[]), at(5));
+    bench.core.handle_assignments(&under(3, 5), at(5)).unwrap();
+    bench.send(LaneIndex::new(0), 5, b"here", at(5));
+    assert_eq!(bench.events.len(), 4, "the source owes a fragment again");
+    bench.send(LaneIndex::new(1), 5, b"here", at(5));
+    assert!(bench.events[4].is_whole());
+    bench.write_all(at(6));
+}
+
+/// Without `released`, events of before the exclusion go on waiting.
+#[test]
+fn an_exclusion_from_a_later_event_on_releases_no_event() {
+    let mut bench = Bench::new(2, 4);
+    bench.core.handle_assignments(&under(1, 1), at(1)).unwrap();
+    bench.send(LaneIndex::new(0), 1, b"here", at(1));
+    bench.core.set_standing(standing(&[1], &[], &[]));
+    bench.core.handle_roster(2, set(&[0, 1]), set(&[]), at(2));
+    assert!(bench.events.is_empty());
+    bench.send(LaneIndex::new(1), 1, b"here", at(3));
+    assert!(bench.events[0].is_whole());
+}
+
+/// An event waits for an expendable source until its deadline at most, even for announced bytes.
+#[test]
+fn an_event_is_complete_without_an_expendable_source() {
+    let mut bench = Bench::new(3, 4);
+    bench.core.set_standing(standing(&[], &[], &[1, 2]));
+    bench.core.handle_roster(2, set(&[0, 1, 2]), set(&[]), at(1));
+    bench.core.handle_assignments(&under(2, 1), at(1)).unwrap();
+    bench.announce(LaneIndex::new(2), 1, 4, at(1));
+    bench.send(LaneIndex::new(0), 1, b"here", at(1));
+    assert!(bench.events.is_empty(), "the others may come");
+    bench.core.handle_timeout(at(1) + DEADLINE);
+    bench.poll(at(1) + DEADLINE);
+    let event = &bench.events[0];
+    let absent = [2, 3].map(|id| MissingSource::new(SourceId::new(id), Cause::Expendable));
+    assert_eq!((event.is_complete(), event.is_whole(), &event.absent[..]), (true, false, &absent[..]));
+    // It waits for no expendable source that is away.
+    bench.core.handle_roster(3, set(&[0]), set(&[]), at(1) + DEADLINE);
+    bench.core.handle_assignments(&under(3, 2), at(1) + DEADLINE).unwrap();
+    bench.send(LaneIndex::new(0), 2, b"here", at(1) + DEADLINE);
+    assert_eq!((bench.events[1].is_complete(), bench.events[1].absent.len()), (true, 2));
+    bench.write_all(at(1) + DEADLINE);
 }

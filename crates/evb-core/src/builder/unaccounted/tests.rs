@@ -2,7 +2,8 @@ use proptest::prelude::*;
 
 use super::{NOWHERE, Unaccounted};
 use crate::{
-    id::EventId,
+    event::{Cause, MissingSource},
+    id::{EventId, SourceId},
     index::LaneIndex,
     rng::Rng,
     set::MAX_SOURCES,
@@ -30,7 +31,8 @@ fn no_message_is_too_long_even_if_thousands_of_sources_are_missing() {
     let missing: Vec<u32> = (0..MAX_SOURCES as u32).map(|source| 65_535 - source).collect();
     let cause = "\u{1f600}".repeat(MAX_CAUSE);
     let complete = |event: u64| if event.is_multiple_of(2) { event } else { u64::MAX / 2 - event };
-    (1..=1 << 16).for_each(|event| unaccounted.complete(EventId::new(complete(event)), core::iter::empty()));
+    (1..=1 << 16)
+        .for_each(|event| unaccounted.complete(EventId::new(complete(event)), &[], core::iter::empty()));
     for event in 1..=MAX_EXCEPTIONS as u64 {
         let exception = Exception {
             event: u64::MAX - event,
@@ -55,11 +57,11 @@ fn no_message_is_too_long_even_if_thousands_of_sources_are_missing() {
 fn complete_events_go_before_exceptions_and_keep_their_numbers() {
     let mut unaccounted = Unaccounted::default();
     unaccounted.except(exception(1), [(0, 10)].into_iter());
-    unaccounted.complete(EventId::new(2), [(0, 20), (1, 5)].into_iter());
+    unaccounted.complete(EventId::new(2), &[], [(0, 20), (1, 5)].into_iter());
     let first = unaccounted.next_message().unwrap();
     assert_eq!((first.before, ids(&first)), (0, vec![2, 1]));
     assert_eq!(unaccounted.next_message(), None);
-    unaccounted.complete(EventId::new(3), [(1, 9)].into_iter());
+    unaccounted.complete(EventId::new(3), &[], [(1, 9)].into_iter());
     let second = unaccounted.next_message().unwrap();
     assert_eq!((second.before, ids(&second)), (2, vec![3]));
     let mut settled = Vec::new();
@@ -96,7 +98,7 @@ proptest! {
         for _ in 0..400 {
             match rng.below(8) {
                 0..3 => {
-                    unaccounted.complete(EventId::new(next), [(0, next)].into_iter());
+                    unaccounted.complete(EventId::new(next), &[], [(0, next)].into_iter());
                     next += 1;
                 }
                 3 => {
@@ -124,4 +126,40 @@ proptest! {
         prop_assert!(all.into_iter().eq(1..next));
         prop_assert_eq!(&settled[..], &ledger[..settled.len()]);
     }
+}
+
+/// Equal absences of events in a row are one entry, and each stays with its event when the ledger
+/// has some of the events already.
+#[test]
+fn absences_stay_with_their_events() {
+    let absent = |ids: &[u16]| -> Vec<MissingSource> {
+        ids.iter().map(|id| MissingSource::new(SourceId::new(*id), Cause::Excluded)).collect()
+    };
+    let of_event = |event: u64| match event {
+        3..=5 => absent(&[7]),
+        6 => absent(&[7, 9]),
+        _ => absent(&[]),
+    };
+    let mut unaccounted = Unaccounted::default();
+    for event in 1..=8 {
+        unaccounted.complete(EventId::new(event), &of_event(event), core::iter::empty());
+    }
+    let message = unaccounted.next_message().unwrap();
+    assert_eq!(message.absences.iter().map(|absence| absence.events).collect::<Vec<_>>(), [2, 3, 1, 2]);
+    for known in 0..=8 {
+        let rest = message.clone().without(known);
+        rest.check().unwrap();
+        let listed = rest.events_with_absences().map(|(event, absence)| {
+            let sources = absence.into_iter().flat_map(|absence| absence.absent_sources());
+            (
+                event.number(),
+                sources.map(|(source, cause)| MissingSource::new(source, cause)).collect::<Vec<_>>(),
+            )
+        });
+        let expected = (1 + known as u64..=8).map(|event| (event, of_event(event)));
+        assert!(listed.eq(expected), "without {known}");
+    }
+    let mut more = message;
+    more.absences[0].events = 9;
+    assert!(more.check().is_err(), "absences of more events than there are");
 }

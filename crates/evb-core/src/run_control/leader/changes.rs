@@ -8,7 +8,7 @@ use super::{
 use crate::{
     id::{BuilderId, Peer, SourceId},
     run_control::{Command, Refusal, State, SystemError},
-    supervisor::{RunChange, RunState},
+    supervisor::{OwingRequest, RunChange, RunState},
     units::Frequency,
 };
 
@@ -27,6 +27,24 @@ impl Leader {
         }
         let change = LeaderOutput::Change(RunChange::Learn(source));
         self.ask(Step::Changing(number, Effect::Learnt(source)), change);
+    }
+
+    /// Excludes a source from the run and the runs that follow, or includes it again.
+    pub(super) fn change_owing(&mut self, number: u64, request: OwingRequest) {
+        let name = owing_name(&request);
+        if !self.is_open() {
+            return self.answer(number, Err(self.no_run(name)));
+        }
+        if request.why.trim().is_empty() && request.excludes {
+            let error = SystemError::new(
+                Peer::Source(request.source).to_string(),
+                "no reason is given",
+                "say why, for those who read the run's record later",
+            );
+            return self.answer(number, Err(refusal(name, error)));
+        }
+        let change = LeaderOutput::Change(RunChange::Owe(request.clone()));
+        self.ask(Step::Changing(number, Effect::Owing(request)), change);
     }
 
     /// Adds or removes a builder, if the run can do without and the system admits it.
@@ -103,12 +121,25 @@ impl Leader {
                 let remedy = "`evbd ctl status` lists the sources whose timestamps are compared";
                 outcome("learn", &Peer::Source(source).to_string(), remedy)
             }
+            Effect::Owing(request) => {
+                let remedy = "`evbd ctl status` lists the sources";
+                let by = Peer::Source(request.source).to_string();
+                outcome(owing_name(&request), &by, remedy).map(|()| self.keep_owing(request))
+            }
             Effect::Builders { request, builders, added } => {
                 let remedy = "`evbd ctl status` shows the run and its builders";
                 outcome(request, "the supervisor", remedy).map(|()| self.set_builders(builders, added))
             }
         };
         self.answer(number, outcome.map(|()| self.status.state));
+    }
+
+    fn keep_owing(&mut self, request: OwingRequest) {
+        if request.excludes {
+            self.changes.excluded.insert(request.source, request.why);
+        } else {
+            self.changes.excluded.remove(&request.source);
+        }
     }
 
     fn set_builders(&mut self, builders: Vec<BuilderId>, added: Option<BuilderId>) {
@@ -152,4 +183,8 @@ impl Leader {
         );
         refusal(request, error)
     }
+}
+
+fn owing_name(request: &OwingRequest) -> &'static str {
+    if request.excludes { "exclude" } else { "include" }
 }

@@ -1,12 +1,12 @@
 //! Inputs and outputs of the leader.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::super::{Command, Refusal, State, SystemError};
 use crate::{
     id::{BuilderId, Peer, SourceId},
     ledger::{Annotation, RunReport},
-    supervisor::{BeginError, Progress, RunChange, RunPlan},
+    supervisor::{BeginError, OwingRequest, Progress, RunChange, RunPlan},
     units::Frequency,
 };
 
@@ -25,6 +25,8 @@ pub enum Request {
     Remove(BuilderId),
     /// Take the present timestamps of a source as the right ones.
     Learn(SourceId),
+    /// Exclude a source from this run and from the runs that follow, or include it again.
+    Owe(OwingRequest),
     /// End the run that is under way because of this cause, and then the leader.
     Close(String),
 }
@@ -81,6 +83,8 @@ pub enum LeaderOutput {
         builders: Option<Vec<BuilderId>>,
         /// Trigger rate instead of the plan's.
         rate: Option<Frequency>,
+        /// Sources that are excluded from the first event on, with the operator's reasons.
+        excluded: BTreeMap<SourceId, String>,
     },
     /// Begin the open run with this annotation. [`RunEvent::Begun`] has the result.
     Begin(Annotation),

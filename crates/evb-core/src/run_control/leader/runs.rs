@@ -118,8 +118,8 @@ impl Leader {
 
     /// Opens the next run to peers.
     pub(super) fn open_run(&mut self, goal: Goal) {
-        let (builders, rate) = (self.changes.builders.clone(), self.changes.rate);
-        self.ask(Step::Opening(goal), LeaderOutput::Open { builders, rate });
+        let Changes { rate, builders, excluded } = self.changes.clone();
+        self.ask(Step::Opening(goal), LeaderOutput::Open { builders, rate, excluded });
     }
 
     pub(super) fn handle_opened(&mut self, goal: Goal, result: Result<Box<RunPlan>, SystemError>) {

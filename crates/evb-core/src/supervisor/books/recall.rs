@@ -5,11 +5,12 @@ use crate::{
     alignment::Episode,
     event::Cause,
     index::{BuilderIndex, SourceIndex},
+    ledger::OwingChange,
     supervisor::nonsense::{Nonsense, count, nonsense, text, total},
     time::Instant,
     wire::{
         control::{self, MAX_SLOTS},
-        journal::{Blame, BuilderTotals, Finding, SourceTotals, Totals},
+        journal::{Blame, BuilderTotals, Exclusion, Finding, SourceTotals, Totals},
     },
 };
 
@@ -40,6 +41,10 @@ impl Books {
         index: SourceIndex,
         own: &SourceTotals,
     ) -> Result<(), Nonsense> {
+        for [code, events] in own.absent_by_cause.as_chunks::<2>().0 {
+            let Ok(code) = u8::try_from(*code) else { return nonsense("a cause is above 255") };
+            self.absent[index].insert(Cause::from_code(code), count(*events)?);
+        }
         let (pairs, rest) = own.missing_by_cause.as_chunks::<2>();
         if !rest.is_empty() {
             return nonsense("the missing fragments of a source have a cause without a number");
@@ -130,6 +135,10 @@ impl Books {
 
     pub(in crate::supervisor) fn recall_episode(&mut self, told: &control::Episode) {
         Episode::of_message(told).into_iter().for_each(|episode| self.findings.note_episode(episode));
+    }
+
+    pub(in crate::supervisor) fn recall_exclusion(&mut self, entry: &Exclusion) {
+        OwingChange::of_entry(entry).into_iter().for_each(|change| self.findings.note_exclusion(change));
     }
 
     pub(in crate::supervisor) fn recall_finding(&mut self, finding: &Finding) {

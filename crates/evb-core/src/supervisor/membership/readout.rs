@@ -39,7 +39,7 @@ impl PeerMembership<'_> {
             return false;
         }
         let waits = self.is_excused(now) || self.plan.on_source_loss == SourceLoss::Wait;
-        let is_awaited = waits && !self.phase.is_draining();
+        let is_awaited = waits && !self.phase.is_draining() && self.roster.owes(index);
         self.roster.note_absence(index, is_awaited, now);
         let seat = self.roster.source(index);
         let (source, named) = (seat.id, self.plan.named(Peer::Source(seat.id)));
@@ -83,7 +83,9 @@ impl PeerMembership<'_> {
                 tracing::warn!(%source, "{named} has no readout, because nothing arrives for events that wait: look at its readout program")
             }
         }
-        let waits = self.plan.on_source_loss == SourceLoss::Wait && !self.phase.is_draining();
+        let waits = self.plan.on_source_loss == SourceLoss::Wait
+            && !self.phase.is_draining()
+            && self.roster.owes(index);
         self.roster.set_awaited(index, is_quiet && waits);
         self.due.roster = true;
     }

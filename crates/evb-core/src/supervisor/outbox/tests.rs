@@ -12,7 +12,7 @@ fn outbox(journal: bool) -> Outbox {
     let (sources, builders) = (vec![SourceId::new(3)], vec![BuilderId::new(1), BuilderId::new(2)]);
     let plan = RunPlan { journal, ..RunPlan::new(RunNumber::new(1), Epoch::new(9), sources, builders) };
     let mut outbox = Outbox::new(&plan);
-    outbox.address(SourceSet::first(1), 4);
+    outbox.address(SourceSet::first(1), SourceSet::default(), 4);
     outbox
 }
 
@@ -63,7 +63,7 @@ fn heartbeats_overtake_decisions_that_the_journal_does_not_take() {
 fn decisions_so_far_go_to_the_sources_of_the_roster_so_far() {
     let mut outbox = outbox(false);
     outbox.inhibit(1, NOW);
-    outbox.address(SourceSet::default(), 5);
+    outbox.address(SourceSet::default(), SourceSet::default(), 5);
     assert_eq!(names(&mut outbox), ["decisions"]);
     outbox.inhibit(1, NOW);
     outbox.close_batches();

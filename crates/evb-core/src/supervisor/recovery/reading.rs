@@ -100,13 +100,14 @@ impl Reading {
         let boot_id = self.core.plan.boot_id.clone();
         self.go_on_by(&boot_id, now);
         let mut core = self.core;
-        core.outbox.address(core.roster.up().clone(), core.roster.version());
+        core.roster.address(&mut core.outbox);
         core.outbox.set_scale(core.begun().utc_zero_ns());
         core.outbox.keep_journal();
         core.outbox.journal(What::Resumed(Resumed { boot_id }), now);
         core.outbox.raise_epoch(now);
         core.assigner.require_confirmations();
         core.roster.hear_everybody(now);
+        core.exclusions().plan_again();
         core.pulse.restart(now);
         let (run, decided) = (core.plan.run, core.outbox.decided());
         // A recovered run has taken all triggers up to this number.
@@ -156,6 +157,7 @@ impl Reading {
             What::Membership(membership) => self.recall_membership(membership)?,
             What::Finding(finding) => core.books.recall_finding(finding),
             What::Episode(episode) => core.books.recall_episode(episode),
+            What::Exclusion(entry) => core.books.recall_exclusion(entry),
             What::Judged(judged) => {
                 if let (Some(watch), Ok(source)) = (&mut core.watch, u16::try_from(judged.source)) {
                     let (since, sentence) = (EventId::new(judged.since), judged.sentence.clone());
@@ -210,7 +212,9 @@ impl Reading {
             core.books.recall_triggers(events, if is_inhibited { events } else { 0 })?;
             match verdict {
                 Verdict::Inhibited => inhibited += events,
-                Verdict::Closed => return nonsense("a decision closes its event"),
+                Verdict::Closed | Verdict::Excluded => {
+                    return nonsense("a decision closes its event");
+                }
                 Verdict::Assigned(id) => {
                     let builder = core.roster.recalled_alive(id.number().into())?;
                     for event in first.number()..first.number() + events {

@@ -91,7 +91,12 @@ fn peers_are_known_and_come_one_life_after_the_other() {
     let registered = |role, id, incarnation| Registered { role, id, incarnation, ..Registered::default() };
     let endless = Registered { listen: "x".repeat(301), ..registered(Role::Builder, 1, 1) };
     let roster = |version, up: &[u32], awaited: &[u32]| {
-        What::Roster(RosterChange { version, up: up.to_vec(), awaited: awaited.to_vec(), quiet: Vec::new() })
+        What::Roster(RosterChange {
+            version,
+            up: up.to_vec(),
+            awaited: awaited.to_vec(),
+            ..RosterChange::default()
+        })
     };
     let journal = half_way();
     are_refused(

@@ -106,12 +106,13 @@ impl Roster {
         now: Instant,
     ) -> bool {
         let awaited = self.awaited.remove(index.get());
+        let verdict = if self.is_excluded(index) { Verdict::Excluded } else { Verdict::Closed };
         let seat = &mut self.sources[index];
         let decided = outbox.decided();
         while !awaited && seat.told < decided {
             let count = (decided - seat.told).min(MAX_BATCH);
             let mut decisions = Decisions { first: seat.told + 1, runs: Vec::new() };
-            decisions.extend(count as u32, Verdict::Closed);
+            decisions.extend(count as u32, verdict);
             outbox.send(Recipients::Source(seat.id), Message::Decisions(decisions));
             seat.told += count;
         }
@@ -123,7 +124,7 @@ impl Roster {
     /// Marks a source as down: later decisions are no longer sent to it.
     pub(in crate::supervisor) fn lower(&mut self, index: SourceIndex, outbox: &mut Outbox) {
         self.up.remove(index.get());
-        outbox.address(self.up.clone(), self.version);
+        self.address(outbox);
         self.sources[index].told = outbox.decided();
     }
 
@@ -187,11 +188,17 @@ impl Roster {
             self.up = self.connected_sources();
         }
         self.remember_audience(used);
-        outbox.address(self.up.clone(), self.version);
+        self.address(outbox);
         let positions = |set: &SourceSet| set.iter().map(|index| index as u32).collect();
-        let (up, awaited, quiet) =
-            (positions(&self.up), positions(&self.awaited), positions(self.readouts.quiet()));
-        outbox.journal(What::Roster(RosterChange { version: self.version, up, awaited, quiet }), now);
+        let change = RosterChange {
+            version: self.version,
+            up: positions(&self.up),
+            awaited: positions(&self.awaited),
+            quiet: positions(self.readouts.quiet()),
+            excluded: positions(&self.excluded),
+            released: positions(&self.released),
+        };
+        outbox.journal(What::Roster(change), now);
         let is_in = |seat: &&BuilderSeat| if gathering { seat.connection.is_some() } else { seat.is_alive() };
         let address = |seat: &BuilderSeat| BuilderAddress {
             id: seat.id.number().into(),
@@ -207,6 +214,9 @@ impl Roster {
             incarnations: self.sources.iter().map(|seat| seat.incarnation).collect(),
             awaited: self.numbers(&self.awaited),
             quiet: self.numbers(self.readouts.quiet()),
+            excluded: self.numbers(&self.excluded),
+            expendable: self.numbers(&self.expendable),
+            released: self.numbers(&self.released),
         };
         outbox.send(Recipients::Everyone, Message::Roster(roster));
     }
@@ -214,8 +224,10 @@ impl Roster {
     /// Keeps the audiences only of the versions in `used` and of the present version.
     pub(super) fn remember_audience(&mut self, used: &BTreeSet<u32>) {
         self.audiences.retain(|version, _| used.contains(version));
-        let expected = self.up.without(self.readouts.quiet()).union(&self.awaited);
-        let quiet = self.up.without(&expected);
-        self.audiences.insert(self.version, Audience { expected, quiet });
+        let contributing = self.contributing();
+        let expected = contributing.without(self.readouts.quiet()).union(&self.awaited);
+        let quiet = contributing.without(&expected);
+        let excluded = self.excluded.clone();
+        self.audiences.insert(self.version, Audience { expected, quiet, excluded });
     }
 }

@@ -93,6 +93,7 @@ impl Roster {
         }
         let awaited = self.recalled_sources(&change.awaited)?;
         self.readouts = Readouts::quiet_at(self.recalled_sources(&change.quiet)?);
+        self.recall_excluded(&change.excluded, &change.released)?;
         for (index, seat) in self.sources.iter_mut().enumerate() {
             match (up.contains(index), seat.down) {
                 (false, None) if is_started => seat.down = Some(at),
@@ -137,13 +138,25 @@ impl Roster {
         for expectation in &totals.expectations {
             let expected = self.recalled_sources(&expectation.sources)?;
             let quiet = self.recalled_sources(&expectation.quiet)?;
-            self.audiences.insert(ordinal(expectation.version)?, Audience { expected, quiet });
+            let excluded = self.recalled_sources(&expectation.excluded)?;
+            self.audiences.insert(ordinal(expectation.version)?, Audience { expected, quiet, excluded });
         }
         self.up = self.recalled_sources(&totals.up)?;
         self.awaited = self.recalled_sources(&totals.awaited)?;
+        self.recall_excluded(&totals.excluded, &totals.released)?;
         if totals.sources.len() != self.sources.len() {
             return nonsense("the totals are of another number of sources");
         }
+        Ok(())
+    }
+
+    fn recall_excluded(&mut self, excluded: &[u32], released: &[u32]) -> Result<(), Nonsense> {
+        self.excluded = self.recalled_sources(excluded)?;
+        self.released = self.recalled_sources(released)?;
+        if !self.excluded.is_superset(&self.released) {
+            return nonsense("a source is released that is not excluded");
+        }
+        self.awaited = self.awaited.without(&self.excluded);
         Ok(())
     }
 

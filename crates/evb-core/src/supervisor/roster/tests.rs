@@ -57,7 +57,7 @@ fn a_source_that_was_down_is_told_that_events_are_closed_for_it() {
     roster.lower(source(0), &mut outbox);
     roster.note_absence(source(0), false, NOW);
     roster.publish(false, &BTreeSet::from([1]), &mut outbox, NOW);
-    assert_eq!((roster.expected_by(1).len(), roster.expected_by(2).len()), (2, 1));
+    assert_eq!((roster.audience_of(1).expected.len(), roster.audience_of(2).expected.len()), (2, 1));
     outbox.inhibit(3, NOW);
     assert!(!roster.raise(source(0), &mut outbox, NOW + Duration::from_secs(1)));
     let closed = messages(&mut outbox).pop();
@@ -74,7 +74,7 @@ fn events_wait_for_a_source_that_is_awaited() {
     roster.lower(source(1), &mut outbox);
     roster.note_absence(source(1), true, NOW);
     roster.publish(false, &BTreeSet::new(), &mut outbox, NOW);
-    assert_eq!((roster.expected_by(2).len(), roster.numbers(roster.awaited())), (2, vec![5]));
+    assert_eq!((roster.audience_of(2).expected.len(), roster.numbers(roster.awaited())), (2, vec![5]));
     roster.invariants();
     assert!(roster.raise(source(1), &mut outbox, NOW));
     assert!(roster.awaited().is_empty() && !roster.stop_waiting());

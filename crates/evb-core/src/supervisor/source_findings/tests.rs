@@ -96,6 +96,7 @@ fn what_is_not_used_is_found_by_its_rank() {
     sources.insert("sources[].uncommitted", |source| source.uncommitted = 3);
     sources.insert("sources[].duplicate", |source| source.duplicate = 3);
     sources.insert("sources[].discarded_before_start", |source| source.discarded_before_start = 3);
+    sources.insert("sources[].pushed_while_excluded", |source| source.pushed_while_excluded = 3);
     sources.insert("sources[].of_other_runs", |source| source.of_other_runs = 3);
     sources.insert("sources[].malformed", |source| source.malformed = 3);
     sources.insert("sources[].repeats", |source| source.repeats = 3);

@@ -66,7 +66,7 @@ messages! {
     pub struct Roster {
         version: u32 = 1, sources: Vec<u32> = 2, up: Vec<u32> = 3, builders: Vec<BuilderAddress> = 4,
         max_fragment: Vec<u64> = 5, incarnations: Vec<u32> = 6, awaited: Vec<u32> = 7,
-        quiet: Vec<u32> = 8,
+        quiet: Vec<u32> = 8, excluded: Vec<u32> = 9, expendable: Vec<u32> = 10, released: Vec<u32> = 11,
     }
     pub struct BuilderAddress { id: u32 = 1, listen: String = 2, incarnation: u32 = 3 }
     /// Decisions for all event ids from `first` on, run-length coded.
@@ -74,7 +74,7 @@ messages! {
     /// Events that the receiving builder has to build.
     pub struct Assignments {
         roster_version: u32 = 1, events: Vec<u64> = 2, triggered_ns: Vec<u64> = 3, epoch: u64 = 4,
-        expected: Vec<u32> = 5, answer: u32 = 6, utc_zero_ns: u64 = 7,
+        expected: Vec<u32> = 5, answer: u32 = 6, utc_zero_ns: u64 = 7, excluded: Vec<u32> = 8,
     }
     /// A builder's confirmation that it has slots for all events assigned to it up to the message
     /// with this `answer`.
@@ -88,7 +88,11 @@ messages! {
     /// decisions, or whose lanes have ended. Other events up to `decided` are closed.
     pub struct Holdings { decided: u64 = 1, held: Vec<Holding> = 2 }
     pub struct Holding { holder: u32 = 1, events: Vec<u64> = 2 }
-    pub struct Completions { complete: Vec<u64> = 1, exceptions: Vec<Exception> = 2, before: u64 = 3 }
+    pub struct Completions {
+        complete: Vec<u64> = 1, exceptions: Vec<Exception> = 2, before: u64 = 3, absences: Vec<Absence> = 4,
+    }
+    /// Complete events in a row that lack fragments of the same sources, which did not owe them.
+    pub struct Absence { events: u32 = 1, sources: Vec<u32> = 2, causes: Vec<u32> = 3 }
     pub struct Exception {
         event: u64 = 1, outcome: Outcome = 2, missing: Vec<u32> = 3, cause: String = 4,
         missing_causes: Vec<u32> = 5,

@@ -41,6 +41,9 @@ fn status() -> Status {
         incarnation: 1,
         missing: 4,
         missing_by_cause: [(Cause::Down, 3), (Cause::Silent, 1)].into(),
+        absent: 2,
+        expendable: true,
+        exclusion: None,
         last: 3,
         last_by_us: 1.5,
         alignment: Some(AlignmentSurvey {

@@ -60,6 +60,17 @@ function presence(cell, peer) {
   cell.title = peer.live?.front_end_protocol === 1 && peer.live.run_not_stated ? "its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does" : "";
 }
 
+/// In place of "up", that a source is excluded; and for an expendable one, how many events are complete without it.
+function owing(cell, s) {
+  if (typeof s.exclusion === "string") {
+    name(cell.firstChild, "flag warning");
+    text(cell.firstChild, "excluded");
+    cell.title = `excluded: ${s.exclusion}; ${count(s.absent)} events are complete without it; include it with evbd ctl include source ${s.id}`;
+  } else if (s.absent) {
+    cell.title = `${count(s.absent)} events are complete without it`;
+  }
+}
+
 /// In place of "up", that the timestamps of a source disagree with those of others.
 function timestamps(cell, alignment) {
   if (!alignment?.since) return;
@@ -133,6 +144,7 @@ class Sources extends Table {
     identity(id, s, ofSource);
     if (s.presence) presence(state, s);
     if (s.presence === "up") timestamps(state, s.alignment);
+    if (s.presence) owing(state, s);
     if (s.share !== undefined) {
       if (!last.firstChild) gauge(last, "building");
       const [bar, number] = last.firstChild.children;

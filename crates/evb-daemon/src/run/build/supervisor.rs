@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evb::supervisor::{JournalConfig, SupervisorConfig, TriggerInput};
-use evb_config::{Alignment, Config, SinkEntry, TriggerConfig, TriggerProtocol};
+use evb_config::{Alignment, Config, Need, SinkEntry, TriggerConfig, TriggerProtocol};
 use evb_core::{
     alignment::GuardedClocks,
     id::{Peer, RunNumber},
@@ -72,6 +72,12 @@ pub(in crate::run) fn supervisor(
         patience: config.supervisor.patience,
         lease: config.supervisor.lease,
         report_period: report_period(config),
+        expendable: config
+            .sources
+            .iter()
+            .filter(|entry| entry.need == Need::Expendable)
+            .map(|entry| entry.id)
+            .collect(),
         on_source_loss: match config.supervisor.on_source_loss {
             evb_config::SourceLoss::Incomplete => SourceLoss::Incomplete,
             evb_config::SourceLoss::Wait => SourceLoss::Wait,

@@ -1,7 +1,9 @@
 //! [`Leading`]: run control in the supervisor's process.
 
+use std::collections::BTreeMap;
+
 use evb_core::{
-    id::BuilderId,
+    id::{BuilderId, SourceId},
     run_control::{
         Command, Refusal, State,
         leader::{Done, Leader, LeaderOutput, Request, RunEvent},
@@ -12,6 +14,15 @@ use evb_core::{
 
 use crate::system::failure::{Check, Failure};
 
+/// The changes to the plan of the next run.
+#[derive(Debug)]
+pub(super) struct NextRun {
+    /// Builders that replace those of the plan.
+    pub(super) builders: Option<Vec<BuilderId>>,
+    /// Sources that are excluded from the first event on.
+    pub(super) excluded: BTreeMap<SourceId, String>,
+}
+
 /// The leader of a process, which leads run after run.
 pub(super) struct Leading {
     leader: Leader,
@@ -21,8 +32,8 @@ pub(super) struct Leading {
     answer: Option<Result<State, Refusal>>,
     /// True from the beginning of a run until all peers have answered.
     is_beginning: bool,
-    /// Given while the leader waits for the next run: the builders that replace those of its plan.
-    opening: Option<Option<Vec<BuilderId>>>,
+    /// Given while the leader waits for the next run.
+    opening: Option<NextRun>,
 }
 
 impl Leading {
@@ -31,8 +42,8 @@ impl Leading {
         Self { leader, asked: 0, answer: None, is_beginning: false, opening: None }
     }
 
-    /// Makes the leader ask for the next run. Returns the builders that replace those of its plan.
-    pub(super) fn prepare(&mut self, now: Instant) -> Result<Option<Vec<BuilderId>>, Failure> {
+    /// Makes the leader ask for the next run. Returns the changes to its plan.
+    pub(super) fn prepare(&mut self, now: Instant) -> Result<NextRun, Failure> {
         let commands = match self.leader.status().state {
             State::Failed => &[Command::Reset, Command::Configure][..],
             State::Unconfigured => &[Command::Configure],
@@ -132,8 +143,8 @@ impl Leading {
                     }
                     continue;
                 }
-                LeaderOutput::Open { builders, .. } => {
-                    self.opening = Some(builders);
+                LeaderOutput::Open { builders, excluded, .. } => {
+                    self.opening = Some(NextRun { builders, excluded });
                     continue;
                 }
                 // The simulation starts the processes of builders itself.

@@ -5,7 +5,7 @@ use core::mem;
 use std::{collections::BTreeMap, sync::Arc};
 
 use evb_core::{
-    id::{BuilderId, Peer, SourceId},
+    id::{BuilderId, EventId, Peer, SourceId},
     ledger::RunReport,
     rng::Rng,
     run_control::{
@@ -14,8 +14,8 @@ use evb_core::{
     },
     session::HANDSHAKE_TIMEOUT,
     supervisor::{
-        Keeper, Progress, Recipients, RecoverError, Recovery, RunPlan, RunState, SupervisorCore,
-        SupervisorOutput, SupervisorRole,
+        Keeper, OwingRequest, Progress, Recipients, RecoverError, Recovery, RunPlan, RunState,
+        SupervisorCore, SupervisorOutput, SupervisorRole,
     },
     time::{Instant, earlier},
     wire::control::{Control, Hello, Message, Welcome},
@@ -41,6 +41,9 @@ pub(crate) enum Command {
     Resume,
     Add(BuilderId),
     Remove(BuilderId),
+    /// Exclude a source from so many events behind the next one on.
+    Exclude(SourceId, u64),
+    Include(SourceId),
 }
 
 pub(crate) struct SupervisorHost {
@@ -103,9 +106,11 @@ impl SupervisorHost {
         let Some(mut leading) = self.leading.take() else { return Ok(plan.builders) };
         let now = around.now();
         plan.hold = true;
-        if let Some(builders) = leading.prepare(now).map_err(NotStarted::Failed)? {
+        let next = leading.prepare(now).map_err(NotStarted::Failed)?;
+        if let Some(builders) = next.builders {
             plan.builders = builders;
         }
+        plan.excluded = next.excluded;
         let builders = plan.builders.clone();
         self.role = role(plan.clone(), around)?;
         around.network.nodes[around.node].listens = true;
@@ -156,6 +161,7 @@ impl SupervisorHost {
             Command::Resume => Request::Command(run_control::Command::Resume),
             Command::Add(id) => Request::Add(id),
             Command::Remove(id) => Request::Remove(id),
+            Command::Exclude(..) | Command::Include(_) => Request::Owe(owing(self.role.core(), command)),
         };
         let answer = leading.request(request, Some(&mut self.role), now)?;
         if let (Command::Add(id) | Command::Remove(id), Some(Err(refusal))) = (command, &answer) {
@@ -368,6 +374,22 @@ fn order(core: &mut SupervisorCore, command: Command, now: Instant) -> Result<()
         Command::Resume => core.resume(now),
         Command::Add(id) => core.add_builder(id, now),
         Command::Remove(id) => core.remove_builder(id, now),
+        Command::Exclude(..) | Command::Include(_) => {
+            let request = owing(core, command);
+            core.change_owing(&request, now)
+        }
     };
     changed.map_err(|error| error.to_string())
+}
+
+/// Returns the request to exclude or include a source.
+fn owing(core: &SupervisorCore, command: Command) -> OwingRequest {
+    let next = core.progress().events.triggered + 1;
+    let (source, excludes, ahead) = match command {
+        Command::Exclude(source, ahead) => (source, true, ahead),
+        Command::Include(source) => (source, false, 0),
+        other => unreachable!("{other:?} changes nothing that is owed"),
+    };
+    let from = (ahead > 0).then(|| EventId::new(next + ahead));
+    OwingRequest { source, excludes, from, why: "the scenario".to_owned() }
 }

@@ -1,6 +1,7 @@
 //! Draws the random scenario of a seed.
 
 mod boards;
+mod owing;
 
 use core::time::Duration;
 
@@ -116,6 +117,7 @@ pub(super) fn draw(seed: u64, transport: Option<Transport>) -> Scenario {
     scenario.run_control = chance.of(&[None, None, Some(false), Some(true)]);
     scenario.faults.sort_by_key(|planned| (planned.run, planned.at));
     scenario.boards = boards::draw(&scenario);
+    owing::draw(&mut scenario);
     scenario
 }
 
@@ -204,6 +206,7 @@ fn system(seed: u64, transport: Transport, sky: Sky, chance: &mut Chance) -> Sce
         commit: Duration::from_micros(chance.of(&[50, 1000, 10_000, 500_000])),
         give_up: chance.of(&[millis(1000), millis(30_000)]),
         filter: chance.of(&[0, 0, 7]),
+        expendable: Vec::new(),
         boards: None,
         faults: Vec::new(),
     }

@@ -72,6 +72,7 @@ impl History {
         let length = match *fault {
             Fault::Stop
             | Fault::Add { .. }
+            | Fault::Exclude { .. }
             | Fault::Pause { .. }
             | Fault::Triggers { .. }
             | Fault::Late { .. } => return Duration::ZERO,

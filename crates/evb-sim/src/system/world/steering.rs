@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use evb_core::{
-    id::{BuilderId, Peer},
+    id::{BuilderId, Peer, SourceId},
     supervisor::RunState,
     trigger::TriggerKind,
 };
@@ -54,6 +54,8 @@ impl World<'_> {
             Fault::Triggers { count } => drop(self.ask(Command::Trigger(count))),
             Fault::Stop => self.stop(self.run),
             Fault::Pause { .. } => drop(self.ask(Command::Pause)),
+            // The supervisor refuses to exclude the last source that owes fragments.
+            Fault::Exclude { source, ahead, .. } => drop(self.ask(Command::Exclude(source, ahead))),
             Fault::Add { builder } => self.add(self.run, self.scenario.node_of(Peer::Builder(builder))),
             // The supervisor may refuse to remove the last builder.
             Fault::Remove { builder, .. } if self.ask(Command::Remove(builder)) == Some(Ok(())) => {
@@ -67,6 +69,13 @@ impl World<'_> {
     pub(super) fn resume(&mut self) {
         if self.state() == Some(RunState::Paused) {
             drop(self.ask(Command::Resume));
+        }
+    }
+
+    /// Asks the supervisor to include a source, and repeats the request if no supervisor is running.
+    pub(super) fn include(&mut self, run: u32, source: SourceId) {
+        if run == self.run && self.ask(Command::Include(source)).is_none() && !self.is_over {
+            self.later(Act::Include { run, source });
         }
     }
 

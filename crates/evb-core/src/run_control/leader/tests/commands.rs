@@ -4,7 +4,7 @@ use super::*;
 
 fn open(builders: Option<&[u16]>) -> LeaderOutput {
     let builders = builders.map(|builders| builders.iter().map(|id| builder(*id)).collect());
-    LeaderOutput::Open { builders, rate: None }
+    LeaderOutput::Open { builders, rate: None, excluded: BTreeMap::new() }
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn changes_of_a_run_that_goes_on_are_kept_for_the_next_one() {
     assert_eq!(stage.told(), [rated, admitted, added, LeaderOutput::Bring(builder(3))]);
     stage.over();
     let builders = Some([1, 2, 3].map(builder).to_vec());
-    assert_eq!(stage.told(), [LeaderOutput::Open { builders, rate: Some(rate) }]);
+    assert_eq!(stage.told(), [LeaderOutput::Open { builders, rate: Some(rate), excluded: BTreeMap::new() }]);
     stage.configure();
     assert_eq!(stage.told().last(), Some(&open(None)), "configure discards the changes");
 }
@@ -173,4 +173,29 @@ fn an_end_is_awaited_in_each_state() {
         stage.drain();
         assert_eq!(stage.told(), [], "it ends once");
     }
+}
+
+#[test]
+fn an_excluded_source_stays_excluded_in_later_runs_until_it_is_included() {
+    let mut stage = Stage::in_state(State::Running);
+    let request = |excludes, why: &str| OwingRequest {
+        source: SourceId::new(3),
+        excludes,
+        from: None,
+        why: why.to_owned(),
+    };
+    let refusal = stage.answer(Request::Owe(request(true, " "))).unwrap().unwrap_err();
+    assert!(refusal.remedy.contains("say why"), "{refusal}");
+    let asked = request(true, "no power");
+    assert_eq!(stage.answer(Request::Owe(asked.clone())), Some(Ok(State::Running)));
+    assert_eq!(stage.told(), [LeaderOutput::Change(RunChange::Owe(asked))]);
+    stage.over();
+    let excluded = [(SourceId::new(3), "no power".to_owned())].into();
+    assert_eq!(stage.told(), [LeaderOutput::Open { builders: None, rate: None, excluded }]);
+    assert_eq!(stage.answer(Request::Owe(request(false, ""))), Some(Ok(State::Configured)));
+    stage.told();
+    stage.start();
+    stage.goes(RunState::Running);
+    stage.over();
+    assert_eq!(stage.told().last(), Some(&open(None)));
 }

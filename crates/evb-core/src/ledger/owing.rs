@@ -1,0 +1,78 @@
+//! [`OwingChange`]: from which event on a source owes no fragments, or owes them again.
+
+use serde::Serialize;
+
+use crate::{
+    id::{EventId, SourceId},
+    time::Utc,
+    wire::journal::Exclusion,
+};
+
+/// Most changes of one run that are kept, and the longest reason of one, in bytes.
+const MAX_WHY: usize = 200;
+
+/// A change of which fragments the events of a run are owed: an operator excluded a source, or
+/// included it again.
+///
+/// ```
+/// use evb_core::{id::*, ledger::OwingChange};
+///
+/// let (source, from) = (SourceId::new(7), EventId::new(5000));
+/// let change = OwingChange::exclude(source, from, "broken power supply");
+/// assert_eq!(
+///     change.to_string(),
+///     "source 7 is excluded from event 5000 on (broken power supply)"
+/// );
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OwingChange {
+    /// The source.
+    pub source: SourceId,
+    /// True if the source owes no fragments from that event on; false if it owes them again.
+    pub excluded: bool,
+    /// First event to which the change applies.
+    pub from: EventId,
+    /// The operator's reason; at most 200 bytes.
+    pub why: String,
+    /// Time of the request; unknown before the start of a run.
+    pub utc: Utc,
+}
+
+impl OwingChange {
+    /// Creates the exclusion of a source, without a time.
+    pub fn exclude(source: SourceId, from: EventId, why: &str) -> Self {
+        let why = why[..why.floor_char_boundary(MAX_WHY)].replace(char::is_control, " ");
+        Self { source, excluded: true, from, why, utc: Utc::UNKNOWN }
+    }
+
+    /// Creates the inclusion of a source, without a time.
+    pub fn include(source: SourceId, from: EventId, why: &str) -> Self {
+        Self { excluded: false, ..Self::exclude(source, from, why) }
+    }
+
+    /// Returns the entry of the journal.
+    pub(crate) fn entry(&self) -> Exclusion {
+        Exclusion {
+            source: self.source.number().into(),
+            is_excluded: self.excluded,
+            from: self.from.number(),
+            why: self.why.clone(),
+            utc_ns: self.utc.as_nanos(),
+        }
+    }
+
+    /// Returns the change of an entry; `None` if its source cannot be.
+    pub(crate) fn of_entry(entry: &Exclusion) -> Option<Self> {
+        let source = SourceId::new(u16::try_from(entry.source).ok()?);
+        let change = Self::exclude(source, EventId::new(entry.from), &entry.why);
+        Some(Self { excluded: entry.is_excluded, utc: Utc::from_nanos(entry.utc_ns), ..change })
+    }
+}
+
+impl core::fmt::Display for OwingChange {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let what = if self.excluded { "excluded" } else { "included" };
+        write!(f, "source {} is {what} from event {} on", self.source, self.from)?;
+        if self.why.is_empty() { Ok(()) } else { write!(f, " ({})", self.why) }
+    }
+}

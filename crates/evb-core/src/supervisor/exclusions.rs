@@ -1,0 +1,172 @@
+//! [`Exclusions`]: an operator excludes sources from events, and includes them again.
+
+#[cfg(test)]
+mod tests;
+
+use super::{ChangeError, Phase, SourceLoss, SupervisorCore};
+use crate::{
+    id::{EventId, Peer, SourceId},
+    index::SourceIndex,
+    ledger::OwingChange,
+    time::Instant,
+};
+
+/// An operator's request to exclude a source, or to include it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwingRequest {
+    /// The source.
+    pub source: SourceId,
+    /// True to exclude the source, false to include it.
+    pub excludes: bool,
+    /// First event to which the change applies; `None`: the next event that is decided.
+    pub from: Option<EventId>,
+    /// The operator's reason.
+    pub why: String,
+}
+
+/// Changes that apply from an event on that is not decided yet, in the order of these events.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PlannedChanges(Vec<OwingChange>);
+
+impl PlannedChanges {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns the last event that may be decided before the next change.
+    #[inline]
+    pub(super) fn limit(&self) -> u64 {
+        self.0.first().map_or(u64::MAX, |change| change.from.number() - 1)
+    }
+
+    pub(super) fn plan(&mut self, change: OwingChange) {
+        let place = self.0.partition_point(|other| other.from <= change.from);
+        self.0.insert(place, change);
+    }
+
+    /// Returns true if the source will be excluded by the last planned change; `None` if no change of
+    /// it is planned.
+    fn will_be_excluded(&self, source: SourceId) -> Option<bool> {
+        self.0.iter().rev().find(|change| change.source == source).map(|change| change.excluded)
+    }
+
+    /// Returns the next change if it applies to event `next`.
+    fn take_due(&mut self, next: EventId) -> Option<OwingChange> {
+        let is_due = self.0.first().is_some_and(|change| change.from <= next);
+        is_due.then(|| self.0.remove(0))
+    }
+}
+
+/// The supervisor while sources are excluded or included.
+#[derive(Debug)]
+pub(crate) struct Exclusions<'a> {
+    pub(super) core: &'a mut SupervisorCore,
+}
+
+impl Exclusions<'_> {
+    /// Excludes or includes a source, from the next event on or from a later one. An exclusion from
+    /// the next event on also ends the waiting of earlier events for the source.
+    pub(crate) fn change(&mut self, request: &OwingRequest, now: Instant) -> Result<(), ChangeError> {
+        let core = &mut *self.core;
+        let id = request.source;
+        if matches!(core.phase, Phase::Reporting { .. } | Phase::Ended) {
+            return Err(ChangeError::NotRunning);
+        }
+        let index = core.roster.source_index(id).ok_or(ChangeError::UnknownSource(id))?;
+        let is_excluded = core.planned_changes.will_be_excluded(id).unwrap_or(core.roster.is_excluded(index));
+        match (request.excludes, is_excluded) {
+            (true, true) => return Err(ChangeError::Excluded(id)),
+            (false, false) => return Err(ChangeError::NotExcluded(id)),
+            (true, false) if !core.roster.is_expendable(index) && self.owing_at_the_end() == 1 => {
+                return Err(ChangeError::LastSource(id));
+            }
+            _ => {}
+        }
+        let core = &mut *self.core;
+        let next = EventId::new(core.outbox.decided() + 1);
+        let from = request.from.unwrap_or(next);
+        if from < next {
+            return Err(ChangeError::PastEvent { from, next });
+        }
+        let make = if request.excludes { OwingChange::exclude } else { OwingChange::include };
+        let mut change = make(id, from, &request.why);
+        if core.books.is_started() {
+            change.utc = core.begun().utc(now);
+        }
+        core.books.note_exclusion(change.clone(), &mut core.outbox, now);
+        if from > next {
+            let named = core.plan.named(Peer::Source(id));
+            tracing::info!(source = %id, %from, "{named} is to be {} from event {from} on", what(&change));
+            core.planned_changes.plan(change);
+        } else {
+            self.apply(&change, index, request.from.is_none());
+            self.core.begin_if_ready(now);
+        }
+        Ok(())
+    }
+
+    /// Returns the number of sources that owe fragments when all planned changes are made.
+    fn owing_at_the_end(&self) -> usize {
+        let core = &self.core;
+        let owes = |index: &SourceIndex| {
+            let id = core.roster.source(*index).id;
+            let is_excluded = core.planned_changes.will_be_excluded(id);
+            !core.roster.is_expendable(*index) && !is_excluded.unwrap_or(core.roster.is_excluded(*index))
+        };
+        core.roster.sources().positions().filter(owes).count()
+    }
+
+    /// Makes the planned changes that apply to the next event. Returns true if there is any.
+    pub(super) fn apply_due(&mut self) -> bool {
+        let next = EventId::new(self.core.outbox.decided() + 1);
+        let mut is_any = false;
+        while let Some(change) = self.core.planned_changes.take_due(next) {
+            if let Some(index) = self.core.roster.source_index(change.source) {
+                self.apply(&change, index, false);
+                is_any = true;
+            }
+        }
+        is_any
+    }
+
+    /// Plans again the recorded changes that apply to events that are not decided, in a supervisor that
+    /// continues from its journal. A change that was made already has no effect a second time.
+    pub(super) fn plan_again(&mut self) {
+        let decided = EventId::new(self.core.outbox.decided());
+        let changes = self.core.books.findings().exclusions().iter();
+        let later: Vec<OwingChange> = changes.filter(|change| change.from > decided).cloned().collect();
+        later.into_iter().for_each(|change| self.core.planned_changes.plan(change));
+    }
+
+    fn apply(&mut self, change: &OwingChange, index: SourceIndex, releases: bool) {
+        let core = &mut *self.core;
+        if change.excluded {
+            core.roster.exclude(index, releases);
+        } else {
+            let is_away = !core.roster.is_up(index) || core.roster.readouts().is_quiet(index);
+            let waits = core.plan.on_source_loss == SourceLoss::Wait && core.phase.is_running();
+            core.roster.include(index, is_away && waits && !core.roster.is_expendable(index));
+        }
+        // Before all peers have come, there is no roster that could change.
+        core.due.roster |= core.roster.version() > 0 || core.roster.is_complete();
+        let (id, named) = (change.source, core.plan.named(Peer::Source(change.source)));
+        let (from, why) = (change.from, &change.why);
+        tracing::info!(source = %id, %from, why, "{named} is {} from event {from} on: {why}", what(change));
+    }
+}
+
+impl SupervisorCore {
+    /// Excludes a source, or includes it again, from an event on.
+    ///
+    /// # Errors
+    /// Returns [`ChangeError`] if the run has no such source, if nothing would change or nothing would
+    /// be owed any more, or if the event is decided already.
+    pub fn change_owing(&mut self, request: &OwingRequest, now: Instant) -> Result<(), ChangeError> {
+        self.exclusions().change(request, now)
+    }
+}
+
+fn what(change: &OwingChange) -> &'static str {
+    if change.excluded { "excluded" } else { "included" }
+}
