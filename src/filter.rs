@@ -147,6 +147,30 @@ impl Filter for RequireComplete {
     }
 }
 
+/// Rejects events without a fragment of any source of the run: also events that are complete without
+/// an excluded or expendable source.
+///
+/// ```
+/// use evb::{
+///     event::{Cause, MissingSource},
+///     filter::{Filter, FilterVerdict, RequireComplete, RequireWhole},
+///     prelude::*,
+/// };
+///
+/// let mut event = Event::default();
+/// event.absent.push(MissingSource::new(SourceId::new(7), Cause::Excluded));
+/// assert_eq!(RequireComplete.verdict(&event), FilterVerdict::Accept);
+/// assert_eq!(RequireWhole.verdict(&event), FilterVerdict::Reject);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RequireWhole;
+
+impl Filter for RequireWhole {
+    fn verdict(&mut self, event: &Event) -> FilterVerdict {
+        if event.is_whole() { FilterVerdict::Accept } else { FilterVerdict::Reject }
+    }
+}
+
 /// Rejects events of which a fragment is known to belong to another event.
 ///
 /// ```

@@ -154,8 +154,10 @@ pub enum FilterEntry {
         #[serde(with = "Whole::<1, 4_294_967_295>")]
         keep_every: u32,
     },
-    /// A filter that keeps only events with all expected fragments.
+    /// A filter that keeps only events with a fragment of every source that owes them one.
     RequireComplete,
+    /// A filter that keeps only events with a fragment of every source of the run.
+    RequireWhole,
     /// A filter that rejects events with a fragment that belongs to another event.
     RequireAligned,
 }

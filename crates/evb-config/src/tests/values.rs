@@ -34,9 +34,11 @@ fn defaults_are_the_documented_ones() {
 
 #[test]
 fn filters_without_a_key_have_a_short_form() {
-    for (name, filter) in
-        [("require-complete", FilterEntry::RequireComplete), ("require-aligned", FilterEntry::RequireAligned)]
-    {
+    for (name, filter) in [
+        ("require-complete", FilterEntry::RequireComplete),
+        ("require-whole", FilterEntry::RequireWhole),
+        ("require-aligned", FilterEntry::RequireAligned),
+    ] {
         let builder = "[[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n";
         assert_eq!(good(&format!("{builder}filter = \"{name}\"\n")).builders[0].filter, filter);
     }

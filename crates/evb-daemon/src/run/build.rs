@@ -10,7 +10,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use evb::{
     PresharedKey, Security,
     builder::{Builder, BuilderConfig},
-    filter::{Filter, Prescale, RequireAligned, RequireComplete},
+    filter::{Filter, Prescale, RequireAligned, RequireComplete, RequireWhole},
     input::CheckContent,
     role::TurnCounters,
     run_control::Role,
@@ -273,6 +273,7 @@ fn filters(config: &Config, entry: &BuilderEntry) -> Vec<Box<dyn Filter>> {
         FilterEntry::AcceptAll => {}
         FilterEntry::Prescale { keep_every } => filters.push(Box::new(Prescale::new(keep_every.into()))),
         FilterEntry::RequireComplete => filters.push(Box::new(RequireComplete)),
+        FilterEntry::RequireWhole => filters.push(Box::new(RequireWhole)),
         FilterEntry::RequireAligned => filters.push(Box::new(RequireAligned)),
     }
     filters
