@@ -147,8 +147,8 @@ impl Filter for RequireComplete {
     }
 }
 
-/// Rejects events without a fragment of any source of the run: also events that are complete without
-/// an excluded or expendable source.
+/// Rejects events without a fragment of any source of the run: also events that are complete
+/// without an excluded or expendable source.
 ///
 /// ```
 /// use evb::{

@@ -47,11 +47,11 @@ pub struct SourceEntry {
     pub clock: Option<DetectorClock>,
     /// Trigger counter that front ends send in place of event ids; `None`: they send event ids.
     pub counter: Option<TriggerCounter>,
-    /// Whether events are complete without the source.
+    /// Need of events for the source.
     pub need: Need,
 }
 
-/// Whether events need a source.
+/// Need of events for a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -145,7 +145,7 @@ pub(super) struct GivenSource {
     ///
     /// Default: none: front ends send event ids
     counter: Option<GivenCounter>,
-    /// Whether events need the source. An event without a fragment of an `"essential"` source is
+    /// The need of events for the source. An event without a fragment of an `"essential"` source is
     /// incomplete. An event is complete without an `"expendable"` one, for which it waits until its
     /// deadline at most, and not at all while the source is down or its readout is silent; event
     /// files list it as absent. `on_source_loss` holds for essential sources only. At least one

@@ -107,7 +107,7 @@ enum Ask {
     },
 }
 
-/// What to exclude or include, from which event on, and why.
+/// Arguments of `exclude` and `include`: the source, the first event, and the reason.
 #[derive(clap::Args, Clone, Debug)]
 struct OwingArguments {
     #[command(subcommand)]

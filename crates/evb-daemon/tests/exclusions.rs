@@ -15,6 +15,9 @@ use evb_core::{event::Cause, id::RunNumber};
 use evb_file::{EventFile, existing_files};
 use serde_json::Value;
 
+/// Sources without a fragment, with their causes.
+type Without = Vec<(u16, Cause)>;
+
 /// The supervisor with its builders, and a process for each source.
 struct System {
     dir: tempfile::TempDir,
@@ -120,7 +123,7 @@ impl System {
 
     /// Stops the run, and returns the number of events in the files by their missing and absent
     /// sources.
-    fn stop(&self) -> BTreeMap<(Vec<(u16, Cause)>, Vec<(u16, Cause)>), u64> {
+    fn stop(&self) -> BTreeMap<(Without, Without), u64> {
         self.does(&["stop"]);
         let mut found = BTreeMap::new();
         for path in existing_files(&self.dir.path().join("out"), RunNumber::new(1)).unwrap() {
@@ -159,7 +162,7 @@ fn excluding_a_frozen_source_lets_the_run_go_on() {
     system.wait_for("full slots", |status| status["rates"]["events_per_s"].as_f64() == Some(0.0));
     let (before, asked) = (system.built(), Instant::now());
     system.does(&["exclude", "source", "calo", "--why", "no power"]);
-    // Events of before the exclusion close at once, and the triggers get slots again.
+    // Events that wait for the source close at once, and the triggers get slots again.
     system.wait_for("events without the source", |status| {
         status["survey"]["events"]["complete"].as_u64() > Some(before + 300)
     });

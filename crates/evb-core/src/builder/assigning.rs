@@ -60,8 +60,9 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.slots.set_standing(standing);
     }
 
-    /// Learns the sizes of the largest fragments of sources that had not registered when this builder
-    /// joined. `max_fragment` has those of all sources, zero for sources that have still not.
+    /// Learns the sizes of the largest fragments of sources that had not registered when this
+    /// builder joined. `max_fragment` has those of all sources, zero for sources that have still
+    /// not.
     pub fn learn_max_fragments(&mut self, max_fragment: &[u64]) {
         for (index, limit) in max_fragment.iter().enumerate().take(self.config.sources.len()) {
             if *limit > 0 && self.config.max_fragment[index] == Bytes::new(0) {

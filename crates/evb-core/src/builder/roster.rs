@@ -59,10 +59,11 @@ pub(super) struct Rosters {
     reachable: SourceSet,
 }
 
-/// What a roster says of sources, beside which of them are up and awaited.
+/// The facts about sources in a roster, beside the sources that are up and awaited.
 #[derive(Clone, Debug, Default)]
 pub struct Standing {
-    /// Sources whose readout is silent or gone: events expect none of them, unless they are awaited.
+    /// Sources whose readout is silent or gone: events expect none of them, unless they are
+    /// awaited.
     pub quiet: SourceSet,
     /// Sources that are excluded from the events of this roster version: these owe nothing.
     pub excluded: SourceSet,

@@ -8,7 +8,7 @@ use crate::{
     wire::journal::Exclusion,
 };
 
-/// Most changes of one run that are kept, and the longest reason of one, in bytes.
+/// Length of the longest reason that is kept, in bytes.
 const MAX_WHY: usize = 200;
 
 /// A change of which fragments the events of a run are owed: an operator excluded a source, or

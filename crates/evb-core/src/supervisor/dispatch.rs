@@ -173,8 +173,8 @@ impl Dispatch<'_> {
         Continue(())
     }
 
-    /// Returns true if the next event needs another roster, because a source is excluded or included
-    /// with it.
+    /// Returns true if the next event needs another roster, because a source is excluded or
+    /// included with it.
     fn is_at_limit(&self) -> bool {
         self.outbox.decided() >= self.limit
     }

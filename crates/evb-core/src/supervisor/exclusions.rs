@@ -45,8 +45,8 @@ impl PlannedChanges {
         self.0.insert(place, change);
     }
 
-    /// Returns true if the source will be excluded by the last planned change; `None` if no change of
-    /// it is planned.
+    /// Returns true if the last planned change excludes the source; `None` if no change of it is
+    /// planned.
     fn will_be_excluded(&self, source: SourceId) -> Option<bool> {
         self.0.iter().rev().find(|change| change.source == source).map(|change| change.excluded)
     }
@@ -74,7 +74,8 @@ impl Exclusions<'_> {
             return Err(ChangeError::NotRunning);
         }
         let index = core.roster.source_index(id).ok_or(ChangeError::UnknownSource(id))?;
-        let is_excluded = core.planned_changes.will_be_excluded(id).unwrap_or(core.roster.is_excluded(index));
+        let is_excluded =
+            core.planned_changes.will_be_excluded(id).unwrap_or_else(|| core.roster.is_excluded(index));
         match (request.excludes, is_excluded) {
             (true, true) => return Err(ChangeError::Excluded(id)),
             (false, false) => return Err(ChangeError::NotExcluded(id)),
@@ -112,7 +113,8 @@ impl Exclusions<'_> {
         let owes = |index: &SourceIndex| {
             let id = core.roster.source(*index).id;
             let is_excluded = core.planned_changes.will_be_excluded(id);
-            !core.roster.is_expendable(*index) && !is_excluded.unwrap_or(core.roster.is_excluded(*index))
+            !core.roster.is_expendable(*index)
+                && !is_excluded.unwrap_or_else(|| core.roster.is_excluded(*index))
         };
         core.roster.sources().positions().filter(owes).count()
     }
@@ -130,8 +132,8 @@ impl Exclusions<'_> {
         is_any
     }
 
-    /// Plans again the recorded changes that apply to events that are not decided, in a supervisor that
-    /// continues from its journal. A change that was made already has no effect a second time.
+    /// Plans again the recorded changes that apply to events that are not decided, in a supervisor
+    /// that continues from its journal. A change that was made already has no effect a second time.
     pub(super) fn plan_again(&mut self) {
         let decided = EventId::new(self.core.outbox.decided());
         let changes = self.core.books.findings().exclusions().iter();
@@ -160,8 +162,8 @@ impl SupervisorCore {
     /// Excludes a source, or includes it again, from an event on.
     ///
     /// # Errors
-    /// Returns [`ChangeError`] if the run has no such source, if nothing would change or nothing would
-    /// be owed any more, or if the event is decided already.
+    /// Returns [`ChangeError`] if the run has no such source, if nothing would change or nothing
+    /// would be owed any more, or if the event is decided already.
     pub fn change_owing(&mut self, request: &OwingRequest, now: Instant) -> Result<(), ChangeError> {
         self.exclusions().change(request, now)
     }

@@ -46,8 +46,7 @@ pub(super) fn roster(version: u32, up: &[u32], builders: &[(u32, u32)]) -> Roste
         builders: builders.iter().map(address).collect(),
         max_fragment: vec![1000, 1000],
         incarnations: vec![1, 1],
-        awaited: Vec::new(),
-        quiet: Vec::new(),
+        ..Roster::default()
     }
 }
 

@@ -463,7 +463,7 @@ fn events_owe_nothing_of_an_excluded_source_by_their_ids() {
     bench.send(LaneIndex::new(0), 2, b"here", at(3));
     let excluded = MissingSource::new(SourceId::new(2), Cause::Excluded);
     assert_eq!((bench.events[1].is_complete(), &bench.events[1].absent), (true, &vec![excluded]));
-    // An event of before the exclusion that another builder had, and one of after it.
+    // An event that another builder had before the exclusion, and one after it.
     bench.core.handle_assignments(&named(3, &[1, 2], 2, 0), at(4)).unwrap();
     let after = Assignments { excluded: vec![2], ..named(4, &[1], 2, 0) };
     bench.core.handle_assignments(&after, at(4)).unwrap();
@@ -480,7 +480,7 @@ fn events_owe_nothing_of_an_excluded_source_by_their_ids() {
     bench.write_all(at(6));
 }
 
-/// Without `released`, events of before the exclusion go on waiting.
+/// Without `released`, events that were assigned before the exclusion go on waiting.
 #[test]
 fn an_exclusion_from_a_later_event_on_releases_no_event() {
     let mut bench = Bench::new(2, 4);

@@ -52,8 +52,8 @@ impl Roster {
         }
     }
 
-    /// Includes a source from the next event on. `is_awaited` is true if events wait for it although
-    /// it is down, or its readout is quiet.
+    /// Includes a source from the next event on. `is_awaited` is true if events wait for it
+    /// although it is down, or its readout is quiet.
     pub(in crate::supervisor) fn include(&mut self, index: SourceIndex, is_awaited: bool) {
         self.excluded.remove(index.get());
         self.released.remove(index.get());

@@ -72,7 +72,8 @@ impl World<'_> {
         }
     }
 
-    /// Asks the supervisor to include a source, and repeats the request if no supervisor is running.
+    /// Asks the supervisor to include a source, and repeats the request if no supervisor is
+    /// running.
     pub(super) fn include(&mut self, run: u32, source: SourceId) {
         if run == self.run && self.ask(Command::Include(source)).is_none() && !self.is_over {
             self.later(Act::Include { run, source });
