@@ -178,18 +178,24 @@ fn by_software(
     mut proofs: Vec<Proof>,
     against: &[String],
 ) -> Choice {
-    let kind = if software.spins() { "software, spinning" } else { "software, by timer" };
-    let mut reason = kind.to_owned();
+    let means = if software.spins() { "by spinning" } else { "by a timer" };
+    let mut reason = format!("this process sends each packet at its time {means}");
     let mut executor = software;
+    // If no packet leaves, the other offloads failed for the same reason.
+    let mut is_unsent = false;
     if let Some(trial) = trials.first() {
         let proof = prove(Offload::Software, trial);
-        reason = format!("{kind}: {}", proof.why);
+        reason = format!("{reason}; {}", proof.why);
+        if let Some(remedy) = &proof.remedy {
+            reason = format!("{reason}; {remedy}");
+            is_unsent = true;
+        }
         if let Some(p99) = proof.p99 {
             executor = software.with_precision(p99.clamp(software.precision(), COARSEST));
         }
         proofs.push(proof);
     }
-    if !against.is_empty() {
+    if !against.is_empty() && !is_unsent {
         reason = format!("{reason}; {}", against.join("; "));
     }
     Choice { executor: Arc::new(executor), reason, proofs }

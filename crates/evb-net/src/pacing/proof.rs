@@ -8,7 +8,7 @@ mod shaped;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, net::IpAddr, time::Duration};
+use std::{fmt, io, net::IpAddr, time::Duration};
 
 use evb_core::{
     offload::Offload,
@@ -223,6 +223,7 @@ pub(super) fn prove_by(offload: Offload, trial: &Trial, software: Software) -> P
     let device = Device::at(device_of(trial));
     let by_fq =
         offload == Offload::Txtime || (offload == Offload::PacingRate && trial.transport == Transport::Udp);
+    let mut unsent = None;
     let result = if let Some(other) = device.beside_fq().filter(|_| by_fq) {
         TrialResult::failed(format!("some queues of the device have fq, but others have {other}"))
     } else if offload.fits(trial.transport) {
@@ -236,7 +237,10 @@ pub(super) fn prove_by(offload: Offload, trial: &Trial, software: Software) -> P
             },
             Offload::Tbf => shaped::held_back(trial),
         };
-        found.unwrap_or_else(|error| TrialResult::failed(format!("the test could not be sent: {error}")))
+        found.unwrap_or_else(|error| {
+            unsent = unreachable(&error, trial);
+            TrialResult::failed(format!("no test packet leaves for {}: {error}", trial.to))
+        })
     } else {
         TrialResult::failed(format!("{offload} does not work with {}", trial.transport))
     };
@@ -253,9 +257,17 @@ pub(super) fn prove_by(offload: Offload, trial: &Trial, software: Software) -> P
         median_error: result.median_error,
         p99: result.p99,
         why,
-        remedy: if result.held { None } else { remedy(offload, trial, &device) },
+        remedy: if result.held { None } else { unsent.or_else(|| remedy(offload, trial, &device)) },
         device: device.link.map(|link| link.name),
     }
+}
+
+/// Returns what to do if the test could not be sent because of the network; `None` if the error has
+/// another reason.
+fn unreachable(error: &io::Error, trial: &Trial) -> Option<String> {
+    use io::ErrorKind::{AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable};
+    matches!(error.kind(), AddrNotAvailable | HostUnreachable | NetworkDown | NetworkUnreachable)
+        .then(|| format!("check the network and the firewall between this host and {}", trial.to))
 }
 
 /// Returns the command or setting that would make an offload work.
