@@ -1115,6 +1115,8 @@ class _Tally:
         _say("%d events, %d complete%s, %d incomplete, %s%d superseded copies, %d B of payload: %s" % (
             events, events - incomplete, " (of these, %s)" % ", ".join(without) if without else "", incomplete,
             "%d misaligned, " % misaligned if misaligned else "", self.superseded, self.payload, "clean" if clean else "NOT CLEAN"))
+        if self.superseded:
+            _say("superseded copies: nothing needs to be done; another builder built these events again, and the newer copy of each counts")
         return clean
 
 

@@ -125,7 +125,7 @@ impl Counts {
             ),
             (self.misaligned, "events have a fragment that disagrees; the output names it"),
             (self.other_epochs, "records of other epochs left out"),
-            (self.superseded, "copies left out: a later epoch built the event again"),
+            (self.superseded, "superseded copies left out: the newer copy of each of these events is kept"),
             (self.duplicates, "duplicates left out"),
             (self.absent, "event ids are in no file:"),
         ] {

@@ -118,7 +118,7 @@ fn tell(report: &MergeReport, format: FormatVersion, out: &mut dyn Write) -> io:
     }
     for (count, what) in [
         (report.other_epochs, "records of other epochs left out"),
-        (report.superseded, "copies left out: a later epoch built the event again"),
+        (report.superseded, "superseded copies left out: the newer copy of each of these events is kept"),
         (report.duplicates, "duplicates left out"),
         (report.damaged.total, "damaged records or tails left out:"),
     ] {

@@ -38,6 +38,10 @@ fn each_kind_of_finding_has_advice() {
     assert!(super::verify::advice(&report(clean)).is_empty());
     let advice = super::verify::advice(&report(torn));
     assert!(advice.len() == 1 && advice[0].starts_with("torn tails: "), "{advice:?}");
+    let mut superseded = RunReport::default();
+    superseded.superseded.total = 1;
+    let advice = super::verify::advice(&report(superseded));
+    assert!(advice.len() == 1 && advice[0].contains("nothing needs to be done"), "{advice:?}");
     let misaligned = RunReport { misaligned: 1, ..RunReport::default() };
     let advice = super::verify::advice(&report(misaligned));
     assert!(advice.len() == 1 && advice[0].starts_with("misaligned events: "), "{advice:?}");

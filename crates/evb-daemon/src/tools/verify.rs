@@ -101,6 +101,10 @@ pub(super) fn advice(report: &VerifyReport) -> Vec<&'static str> {
             "torn tails: the builder was stopped while it wrote; the rest is intact, and `evbd merge` leaves the tails out",
         ),
         (
+            any(|run| run.superseded.total),
+            "superseded copies: nothing needs to be done; another builder built these events again, and the newer copy of each counts",
+        ),
+        (
             any(|run| run.duplicates.total),
             "duplicates: is a file given twice, under two names? `evbd merge` keeps one copy of each event",
         ),
