@@ -20,7 +20,7 @@ pub(super) fn planned(config: &Config, planning: &Planning) -> String {
             .trim_start_matches('\n');
         page += &fast_hosts(&planning.paths, &groups);
         page += &table(
-            "\nPlanning: what may be under way, and the part of the link that it fills, min(1, L/(C·R))",
+            "\nPlanning: what may be under way, and the part of the link that it fills",
             &fill_head(&planning.paths),
             &{
                 let rows = groups.iter().flat_map(|group| fill(config, planning, group));

@@ -89,7 +89,7 @@ fn mode(arguments: &Numbers, measures: &Measures) -> (ShapingMode, String) {
     let part = utilisation(budget, measures.frames, measures.path);
     if part >= 1.0 {
         let reason = format!(
-            "a budget of {budget} fills the link up to {} from a grant to its data, and {} is expected; no source can overrun the port",
+            "the port's buffer leaves a budget of {budget}, which fills the link if a grant takes at most {} to its data; {} is expected, and no source can overrun the port",
             short(drain_time(budget, measures.frames)),
             short(measures.path)
         );
@@ -97,7 +97,7 @@ fn mode(arguments: &Numbers, measures: &Measures) -> (ShapingMode, String) {
     }
     let bursts = measures.cost.packet_buffer() * 2 * u64::from(arguments.sources);
     let filled = format!(
-        "credit would fill {:.0} % of the link at {} from a grant to its data",
+        "credit fills {:.0} % of the link, because a grant takes {} to its data",
         part * 100.0,
         short(measures.path)
     );
@@ -108,20 +108,20 @@ fn mode(arguments: &Numbers, measures: &Measures) -> (ShapingMode, String) {
     let load = asked * measures.event.count() as f64 / measures.frames.bytes_per_second();
     if bursts <= budget && load > PACED_LOAD {
         let reason = format!(
-            "{filled}; paces carry 95 % of it at most, too little for a load of {:.0} %",
+            "{filled}; token buckets carry at most 95 % of the link, and this trigger rate loads it to {:.0} %: to fill the link, use a switch with a larger port buffer",
             load * 100.0
         );
         (ShapingMode::Credit, reason)
     } else if bursts <= budget {
         let reason = format!(
-            "{filled}; paces do not wait for grants, and two packets of each of {} sources ({bursts}) fit into the port",
+            "{filled}; token buckets do not wait for grants, and the port's buffer has room for two packets of each of {} sources ({bursts})",
             arguments.sources
         );
         (ShapingMode::TokenBucket, reason)
     } else {
         let reason = format!(
-            "{filled}, and two packets of each of {} sources ({bursts}) do not fit into the port either: only a \
-             shorter grant path or a deeper buffer does better",
+            "{filled}; token buckets would lose packets, because two packets of each of {} sources ({bursts}) are more \
+             than the budget of {budget}: to fill the link, use a switch with a larger port buffer, or shorten the time from a grant to its data",
             arguments.sources
         );
         (ShapingMode::Credit, reason)
@@ -136,12 +136,13 @@ fn budget(arguments: &Numbers, measures: &Measures, mode: ShapingMode) -> (Optio
     let least = full_budget(measures.frames, measures.path);
     match arguments.port_buffer {
         Some(_) if mode == ShapingMode::TokenBucket => {
-            (None, "-".to_owned(), "none: paces bound what meets in the port".to_owned())
+            (None, "-".to_owned(), "none, because token buckets limit what meets in the port".to_owned())
         }
         Some(buffer) => {
             let budget = usual_budget(arguments, &measures.cost, buffer);
             let reason = format!(
-                "of the port buffer of {buffer}; the rest is for acknowledgements, announcements and what hosts send again on their own (a full link needs C·R = {least})"
+                "the part of the port buffer of {buffer} for data; the rest is for acknowledgements, announcements and what hosts send again on their own; a full link needs {least}, which it carries in the {} from a grant to its data",
+                short(measures.path)
             );
             (None, budget.to_string(), reason)
         }
@@ -150,7 +151,8 @@ fn budget(arguments: &Numbers, measures: &Measures, mode: ShapingMode) -> (Optio
             // can send in turn.
             let budget = (least * UNSTATED_MARGIN).max(Bytes::kib(64));
             let reason = format!(
-                "{UNSTATED_MARGIN} times C·R = {least}: full links, and no more in the switch than that; set port_buffer instead when it is known"
+                "{UNSTATED_MARGIN} times the {least} that the link carries in the {} from a grant to its data, so that the link is full; measure the port's buffer with `evbd probe-buffer`, and set port_buffer instead",
+                short(measures.path)
             );
             (Some(budget), budget.to_string(), reason)
         }
@@ -197,7 +199,7 @@ fn slots(arguments: &Numbers, measures: &Measures, held: Option<Bytes>) -> (u32,
         // the mean number of events under way; twice as many slots allow for random variation.
         _ => {
             let reason = format!(
-                "{rate:.0} events/s for each builder, each under way for {} (Little's law: {:.1}), twice for chance",
+                "{rate:.0} events/s for each builder, each under way for {}: {:.1} events at a time, and twice as many slots for chance",
                 short(time),
                 rate * time.as_secs_f64()
             );
