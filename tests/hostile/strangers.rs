@@ -241,6 +241,7 @@ async fn strangers_are_turned_away_and_the_run_goes_on() {
     assert!(elapsed < Duration::from_secs(30), "{elapsed:?} until all were answered");
     let most = 3 * (6 + began.elapsed().as_secs() as usize);
     let lines = log::lines(&["refused a connection"]);
+    assert!(lines.iter().all(|line| !line.contains("the peer closed")), "evb did not refuse it: {lines:?}");
     let ours = lines.iter().filter(|line| from.iter().any(|port| line.contains(&format!(":{port} "))));
     let count = ours.count();
     assert!((1..=most).contains(&count), "{count} lines for {} strangers, at most {most}", from.len());

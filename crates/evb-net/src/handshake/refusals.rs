@@ -107,11 +107,17 @@ impl RefusalLog {
         Self { most_of_one: most, ..self }
     }
 
-    /// Records a failed handshake, which counts towards blocking the peer's address.
+    /// Records a failed handshake, which counts towards blocking the peer's address. A peer that
+    /// closed the connection was not refused: if it belongs to this system, its own log says why.
     pub fn record_failure(&mut self, peer: SocketAddr, error: &HandshakeError) {
         *self.count_of(error) += 1;
         self.fail(peer);
-        self.say(peer, error);
+        if let HandshakeError::Closed = error {
+            let listener = self.listener;
+            tracing::debug!(listener, %peer, "{peer} closed its connection to {listener} before it had said who it is");
+        } else {
+            self.say(peer, error);
+        }
     }
 
     /// Records a connection that sent no `Hello` while other connections waited.
