@@ -163,6 +163,11 @@ fn without_any_builder_the_events_wait_and_are_lost_at_last() {
         assert_eq!(report.failure.as_deref(), Some("no builder is left; look at the logs of the builders"));
         let said = report.problems.join("\n");
         assert!(said.contains("3 events lost: no builder was left to build them"), "{said}");
+        let said = report.remarks.join("\n");
+        assert!(
+            said.contains("its 2 events waited for a builder, because no other one was connected; its log"),
+            "{said}"
+        );
     }
 }
 
@@ -200,7 +205,7 @@ fn a_builder_that_dies_with_nothing_in_hand_as_the_run_ends_is_remarked() {
     let report = stage.report.unwrap();
     assert_eq!((report.events.complete, report.exit_code, &report.problems[..]), (2, 0, &[][..]));
     assert!(
-        report.remarks[0].contains("builder 2 left the run: killed; other builders took its 0 events"),
+        report.remarks[0].contains("builder 2 left the run: killed; it had no events to build"),
         "{:?}",
         report.remarks
     );

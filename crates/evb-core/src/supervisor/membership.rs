@@ -331,14 +331,17 @@ impl PeerMembership<'_> {
         self.books.take_away(index, moved);
         let named = self.plan.named(Peer::Builder(id));
         let events = counted(moved, "event");
-        tracing::warn!(builder = %id, cause, "{named} is gone, and other builders take its {events}: {cause}; start it again");
+        let fate = match (moved, self.roster.has_active_builder()) {
+            (0, _) => "it had no events to build".to_owned(),
+            (_, true) => format!("other builders took its {events}"),
+            (_, false) => format!("its {events} waited for a builder, because no other one was connected"),
+        };
+        tracing::warn!(builder = %id, cause, "{named} is gone: {cause}; {fate}; start it again");
         if is_leaving {
             self.leave(index, now);
         }
         if is_missed || self.phase.is_under_way() {
-            let remark = format!(
-                "{named} left the run: {cause}; other builders took its {events}; its log says why it left"
-            );
+            let remark = format!("{named} left the run: {cause}; {fate}; its log says why it left");
             self.books.remark(remark, self.outbox, now);
         }
         if self.phase.is_under_way() {

@@ -47,7 +47,11 @@ fn auto_falls_back_to_software_and_says_why() {
         choice.proofs.iter().map(|proof| proof.offload).collect::<Vec<_>>(),
         [Offload::Txtime, Offload::Software]
     );
-    assert!(choice.reason.starts_with("this process sends each packet at its time by a timer; "), "{}", choice.reason);
+    assert!(
+        choice.reason.starts_with("this process sends each packet at its time by a timer; "),
+        "{}",
+        choice.reason
+    );
     assert_eq!(choice.executor.precision(), Duration::from_micros(250), "as measured");
 }
 
@@ -60,7 +64,8 @@ fn software_that_could_not_be_tested_says_what_to_look_at() {
         ..proof(offload, false)
     })
     .unwrap();
-    let reason = "this process sends each packet at its time by a timer; no test packet leaves; check the network";
+    let reason =
+        "this process sends each packet at its time by a timer; no test packet leaves; check the network";
     assert_eq!(choice.reason, reason);
 }
 
