@@ -91,10 +91,10 @@ pub enum ChangeError {
     #[error("the run is not paused; nothing needs to be done")]
     NotPaused,
     /// The run's trigger has no rate that could be changed.
-    #[error("the trigger of this run has no rate; only periodic and poisson triggers have one")]
+    #[error("the trigger of this run has no rate, because only periodic and poisson triggers have one")]
     NoRate,
     /// The timestamps of that source are not compared.
-    #[error("the timestamps of source {0} are not compared: give it and another source a `clock`")]
+    #[error("the timestamps of source {0} are not compared; give it and another source a `clock`")]
     NoClock(SourceId),
     /// The run has no source with that id.
     #[error("the run has no source {0}; the status lists the sources")]

@@ -96,8 +96,12 @@ impl Leader {
 
     /// Notes that a change of the run is made, or was refused.
     pub(super) fn finish_change(&mut self, number: u64, effect: Effect, result: Result<(), String>) {
-        let outcome = |request: &str, by: &str, remedy: &str| {
-            result.map_err(|reason| refusal(request, SystemError::new(by, reason, remedy)))
+        // The supervisor's texts are `reason; remedy`, or a reason alone.
+        let outcome = |request: &str, by: &str, usual_remedy: &str| {
+            result.map_err(|text| {
+                let (reason, remedy) = text.split_once("; ").unwrap_or((text.as_str(), usual_remedy));
+                refusal(request, SystemError::new(by, reason, remedy))
+            })
         };
         let outcome = match effect {
             Effect::Command(command, next) => {

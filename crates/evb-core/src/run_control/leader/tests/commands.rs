@@ -84,6 +84,11 @@ fn a_change_that_was_refused_is_not_kept() {
     assert!(stage.answer(Request::Remove(builder(2))).unwrap().is_err());
     let refusal = stage.command(Command::Resume).unwrap().unwrap_err();
     assert_eq!((refusal.refused_by.as_str(), stage.state()), ("the supervisor", State::Paused));
+    assert_eq!(refusal.remedy, "see the state of the run with `evbd ctl status`", "the usual one");
+    stage.refuses = Some(crate::supervisor::ChangeError::NotPaused.to_string());
+    let refusal = stage.command(Command::Resume).unwrap().unwrap_err();
+    let text = "resume refused by the supervisor: the run is not paused; nothing needs to be done";
+    assert_eq!(refusal.to_string(), text, "one remedy");
     stage.over();
     assert_eq!(stage.told().last(), Some(&open(None)));
 }
