@@ -17,13 +17,13 @@ pub fn ranges(ids: impl Iterator<Item = u16>) -> String {
     runs.iter().map(run).collect::<Vec<_>>().join(", ")
 }
 
-/// Formats roles as a line of text: `supervisor, builder 2, sources 1-4`.
+/// Formats roles as a line of text: `the supervisor, builder 2, sources 1-4`.
 pub fn roles_in_words(roles: &[Peer]) -> String {
     let (mut builders, mut sources) = (Vec::new(), Vec::new());
     let mut words = Vec::new();
     for role in roles {
         match role {
-            Peer::Supervisor => words.push(role.to_string()),
+            Peer::Supervisor => words.push("the supervisor".to_owned()),
             Peer::Builder(id) => builders.push(id.number()),
             Peer::Source(id) => sources.push(id.number()),
         }

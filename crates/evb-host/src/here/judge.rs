@@ -57,9 +57,10 @@ impl<'c> Locations<'c> {
         else {
             return;
         };
-        let other = format!("{} is on {}", other.role(), other.host().unwrap_or_default());
+        let other = format!("{} is on {}", roles_in_words(&[other.role()]), other.host().unwrap_or_default());
         for located in self.list.iter().filter(|located| located.is_on_loopback) {
-            let (role, host) = (located.role(), located.host().unwrap_or_default());
+            let role = roles_in_words(&[located.role()]);
+            let host = located.host().unwrap_or_default();
             let (reason, remedy) = if is_loopback(host) {
                 let reason = format!(
                     "{role} is on loopback (`{host}`), where other hosts do not reach it, and {other}"
@@ -73,7 +74,7 @@ impl<'c> Locations<'c> {
                 );
                 (reason, "give the name its network address in /etc/hosts, or write that address here")
             };
-            let span = origin.span_of(located.place.key, number(role));
+            let span = origin.span_of(located.place.key, number(located.role()));
             list.push(problem(located.place.key, span, reason, remedy.to_owned()));
         }
     }
@@ -82,12 +83,13 @@ impl<'c> Locations<'c> {
     fn refuse_shared(&self, origin: &Origin, list: &mut Vec<Problem>) {
         for located in &self.list {
             let Some((mine, other)) = located.shared else { continue };
-            let (role, host) = (located.role(), located.host().unwrap_or_default());
+            let role = roles_in_words(&[located.role()]);
+            let host = located.host().unwrap_or_default();
             let reason = format!(
                 "`{host}` is {mine}, which is this host's, and {other}, which is not: two hosts would run {role}"
             );
             let remedy = "write a name that one host alone has, or the address";
-            let span = origin.span_of(located.place.key, number(role));
+            let span = origin.span_of(located.place.key, number(located.role()));
             list.push(problem(located.place.key, span, reason, remedy.to_owned()));
         }
     }

@@ -143,6 +143,11 @@ fn loopback_is_one_host_and_nothing_else_is_there() {
     assert!(said.contains("builder 1 is on 10.0.0.1"), "{said}");
     let said = wrong(&system("127.0.0.1", "127.0.0.1", &one_source("host = \"daq1\"")), 2);
     assert!(said.contains("source 1 is on daq1"), "{said}");
+    let said = wrong(&system("daq1", "127.0.0.1", &nowhere), 8);
+    assert!(
+        said.contains("builder 1 is on loopback") && said.contains("and the supervisor is on daq1"),
+        "{said}"
+    );
     let said = wrong(&system("daq2", "here-by-debian", &one_source("host = \"daq3\"")), 8);
     assert!(said.contains("127.0.1.1 on this host") && said.contains("/etc/hosts"), "{said}");
 }
@@ -150,7 +155,8 @@ fn loopback_is_one_host_and_nothing_else_is_there() {
 #[test]
 fn a_name_of_several_hosts_is_refused() {
     let said = wrong(&system("all-of-them", "daq2", &one_source("host = \"daq3\"")), 2);
-    for part in ["10.0.0.1, which is this host's", "10.0.0.2, which is not", "two hosts would run supervisor"]
+    for part in
+        ["10.0.0.1, which is this host's", "10.0.0.2, which is not", "two hosts would run the supervisor"]
     {
         assert!(said.contains(part), "{said}");
     }
