@@ -311,7 +311,7 @@ async fn connection(
             ) {
                 front_ends.count_malformed();
             }
-            tracing::warn!(source, %peer, %reason, "closed the connection of the front end {peer} to this source: {reason}; look at the front end's program and its log, then let it connect again");
+            tracing::warn!(source, %peer, %reason, "closed the connection of the front end {peer} to this source: {reason}; then let it connect again");
         }
     }
     if fragments.name().is_some() {

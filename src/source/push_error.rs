@@ -12,7 +12,7 @@ pub enum PushError {
     #[error(transparent)]
     Refused(#[from] Refused),
     /// The caller asked to reserve more room than the largest fragment needs.
-    #[error("{size} cannot be reserved: max_fragment = {limit}; raise max_fragment of this source")]
+    #[error("{size} cannot be reserved, more than max_fragment = {limit}: raise max_fragment of this source")]
     Reservation {
         /// The size that was asked for.
         size: Bytes,

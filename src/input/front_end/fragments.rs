@@ -39,24 +39,35 @@ const MAX_NAME: u8 = 64;
 /// Reason for which a front-end's connection was closed.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::input) enum FrontEndError {
-    #[error(
-        "it announced a fragment of {length} B, more than max_fragment ({limit}): if its fragments may be so long, raise max_fragment of this source; if not, it is not a front end, or its stream is out of step"
-    )]
+    #[error("it announced a fragment of {length} B, more than max_fragment ({limit}){}", cure(*length, *limit))]
     Length { length: u32, limit: Bytes },
     #[error(
-        "the connection ended in the middle of a fragment, so the front end crashed, or stated a wrong length"
+        "the connection ended in the middle of a fragment, so the front end crashed, or stated a wrong length: look at its log"
     )]
     CutShort,
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    #[error("it speaks version {0} of the front-end protocol, but this evb knows only versions 1 and 2")]
+    #[error("it speaks version {0} of the front-end protocol, but this evb knows only versions 1 and 2: install a newer evb, or let it speak version 2")]
     Version(u8),
-    #[error("it stated a name that is not printable text of at most {MAX_NAME} bytes")]
+    #[error("it stated a name that is not printable text of at most {MAX_NAME} bytes: correct its name")]
     Name,
     #[error(transparent)]
     Push(#[from] PushError),
-    #[error(transparent)]
+    #[error("the connection broke: {0}; look at its host and at the network")]
     Io(#[from] io::Error),
+}
+
+/// Factor by which a plausible fragment may exceed `max_fragment`. A front end that counts wrongly,
+/// or a program that is none, states any length.
+const PLAUSIBLE: u64 = 16;
+
+/// Returns what to do about an announced length above `max_fragment`.
+fn cure(length: u32, limit: Bytes) -> &'static str {
+    if u64::from(length) <= limit.count().saturating_mul(PLAUSIBLE) {
+        ": raise max_fragment of this source"
+    } else {
+        ", so it is no front end, or its stream is out of step: look at the program there"
+    }
 }
 
 /// The fragments that arrive on a front end's connection.

@@ -10,7 +10,7 @@ pub const MAX_AHEAD: u64 = 1 << 20;
 pub enum PushError {
     /// The fragment is larger than the source's `max_fragment`.
     #[error(
-        "event {event}: the fragment has {size}, more than max_fragment = {limit}; raise max_fragment of this source"
+        "event {event}: the fragment has {size}, more than max_fragment = {limit}: raise max_fragment of this source"
     )]
     Oversize {
         /// Event of the fragment.
@@ -22,7 +22,7 @@ pub enum PushError {
     },
     /// The fragment's event is so far ahead of the decisions that its id must be wrong.
     #[error(
-        "event {event} is more than {MAX_AHEAD} events ahead of event {first}, the first one that is not over: event ids must count from 1 without gaps"
+        "event {event} is more than {MAX_AHEAD} events ahead of event {first}, the first one that is not over: correct the readout, whose event ids must count from 1 without gaps"
     )]
     TooFarAhead {
         /// Event of the fragment.
@@ -31,6 +31,6 @@ pub enum PushError {
         first: EventId,
     },
     /// The fragment has event id 0.
-    #[error("the fragment has event id 0, but event ids start at 1")]
+    #[error("the fragment has event id 0, but event ids start at 1: correct the readout")]
     EventZero,
 }
