@@ -47,7 +47,9 @@ pub(in crate::input) enum FrontEndError {
     CutShort,
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    #[error("it speaks version {0} of the front-end protocol, but this evb knows only versions 1 and 2: install a newer evb, or let it speak version 2")]
+    #[error(
+        "it speaks version {0} of the front-end protocol, but this evb knows only versions 1 and 2: install a newer evb, or let it speak version 2"
+    )]
     Version(u8),
     #[error("it stated a name that is not printable text of at most {MAX_NAME} bytes: correct its name")]
     Name,

@@ -62,7 +62,7 @@ const SOCKETS: &[Rule<Facts>] = &[
 
 const DEVICE: &[Rule<DeviceFacts>] = &[
     Rule::new("link", "peers are reached through it", device::link),
-    Rule::new("speed", "admission control and budgets follow from the rate of the link", device::speed),
+    Rule::new("speed", "budgets and checks follow from the rate of the link", device::speed),
     Rule::new(
         "MTU",
         "headers count in budgets: packets must be as large as the configuration says",
@@ -110,7 +110,7 @@ const PATH: &[Rule<PathFacts>] = &[
     Rule::new("round trip", "the time from a grant to its data is at least this", paths::round_trip),
 ];
 
-const MTU_MATTERS: &str = "headers count in budgets, and a packet larger than the path takes is lost";
+const MTU_MATTERS: &str = "a packet that is larger than the path takes is lost, and runs hang";
 
 /// The rule for a configured host name that cannot be resolved, and the reason.
 const UNRESOLVED: Rule<(String, String)> =
@@ -122,12 +122,12 @@ const NO_PEER: Rule<Facts> = Rule::new("path MTU", MTU_MATTERS, paths::no_peer);
 const CONFIGURATION: &[Rule<Facts>] = &[
     Rule::new(
         GRANT_PATH,
-        "the least time from a grant to its first byte, on idle hosts; a run's summary has the time under load",
+        "a port is idle while a grant takes longer to its data than the budget lasts; a run's summary has the time under load",
         grant::path,
     ),
     Rule::new(
         "R·C/L",
-        "utilisation is at most L/(R·C): R is the time from a grant to its data, C the link's rate, L the budget",
+        "above 1, the link is idle for part of the time, because a grant takes longer to its data than the budget lasts",
         grant::budget,
     ),
 ];

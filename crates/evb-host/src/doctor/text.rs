@@ -65,22 +65,23 @@ struct Row<'f> {
 /// Width of the column with the facts' names, which fits the longest usual name.
 const NAME: usize = 18;
 
+/// Width of the column with the verdicts, which fits the longest one.
+const MARK: usize = 15;
+
 impl Row<'_> {
     fn text(&self) -> String {
         let Finding { verdict, value, why, command, unavailable, .. } = self.finding;
         let mark = match verdict {
-            Verdict::Good => "good",
-            Verdict::Unknown => "?",
-            Verdict::Better => "better",
             Verdict::Bad => "BAD",
+            verdict => verdict.words(),
         };
         let name = &self.name;
-        let mut text = format!("  {mark:<7} {name:<NAME$} {value}\n");
+        let mut text = format!("  {mark:<MARK$} {name:<NAME$} {value}\n");
         if *verdict != Verdict::Good && !unavailable {
-            text += &format!("  {:<7} {:<NAME$}   {why}\n", "", "");
+            text += &format!("  {:<MARK$} {:<NAME$}   {why}\n", "", "");
         }
         if let Some(command) = command {
-            text += &format!("  {:<7} {:<NAME$} > {command}\n", "", "");
+            text += &format!("  {:<MARK$} {:<NAME$} > {command}\n", "", "");
         }
         text
     }

@@ -55,14 +55,14 @@ const NOMINAL: [&str; 2] = ["veth", "tun"];
 
 pub(super) fn speed(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judgement> {
     let line = of_hardware(device, &device.line)?;
-    let rate = line.rate.ok_or_else(|| Unavailable::new("its driver reports no speed: check that the link is up; if it is, state the rate as [network] link_rate"))?;
+    let rate = line.rate.ok_or_else(|| Unavailable::new("its driver reports no speed: see that the link is up, and write its rate as link_rate in [network]"))?;
     let duplex = match line.full_duplex {
         Some(true) => ", full duplex",
         Some(false) => ", half duplex",
         None => ", duplex unknown",
     };
     let is_nominal = device.link.kind.as_deref().is_some_and(|kind| NOMINAL.contains(&kind));
-    let note = if is_nominal { " in name only; nothing enforces it" } else { "" };
+    let note = if is_nominal { ", which this virtual device only states" } else { "" };
     let judgement = Judgement::new(
         format!("{rate}{duplex}{note}"),
         json!({
@@ -70,7 +70,9 @@ pub(super) fn speed(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judge
         }),
     );
     if is_nominal {
-        return Ok(judgement);
+        return Ok(judgement.because(
+            "a virtual device is as fast as what is behind it: write that rate as link_rate in [network], because budgets and checks follow from it",
+        ));
     }
     if line.full_duplex == Some(false) {
         let judgement =
@@ -79,7 +81,7 @@ pub(super) fn speed(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judge
     }
     Ok(match demand.and_then(|demand| demand.link_rate) {
         Some(asked) if rate < asked => judgement.bad(None).because(format!(
-            "the configuration assumes {asked}, so its budgets and sums are wrong: correct link_rate, or look why the link is slower"
+            "the configuration assumes {asked}, more than this link carries, so its budgets are too large: write this rate as link_rate in [network], or repair the link"
         )),
         _ => judgement.good(),
     })

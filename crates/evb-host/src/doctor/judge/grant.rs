@@ -19,6 +19,9 @@ use super::{
 /// which ping does not measure.
 const COMFORTABLE: f64 = 0.5;
 
+/// Remedy for a link that waits for grants.
+const REMEDY: &str = "set a larger budget if the port's buffer permits it, lower the interrupt coalescing, or use faster hosts";
+
 /// Judges the time from a grant to its data: the writes and wake-ups of two threads of this host,
 /// plus a ping for the network. The other host is assumed to be as fast as this host.
 pub(super) fn path(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
@@ -34,12 +37,12 @@ pub(super) fn path(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
     let measured = [write, far_wake_up, answer, wake_up].map(|stage| stage.p50).iter().sum();
     let rest = p50.saturating_sub(measured);
     let how = match ping {
-        Some((path, _)) => format!("ping to {} and a turn of two threads", path.address),
-        None if with_network => "a turn of two threads over the loopback".to_owned(),
-        None => "a turn of two threads, without the network: no peer answers ping".to_owned(),
+        Some((path, _)) => format!("ping to {} and an exchange of two threads", path.address),
+        None if with_network => "an exchange of two threads over the loopback".to_owned(),
+        None => "an exchange of two threads, without the network: no peer answers ping".to_owned(),
     };
     let value = format!(
-        "median {}, 99 % below {} ({how}); medians of write {}, wake-up {}, answer {}, wake-up {}, the rest (derived) {}",
+        "a grant takes {} to its data (median; 99 % below {}), by {how}; of this, write {}, wake-up {}, answer {}, wake-up {}, the rest {}",
         brief(p50),
         brief(p99),
         brief(write.p50),
@@ -63,7 +66,7 @@ pub(super) fn path(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
     );
     Ok(match demand.and_then(|demand| ratio(demand, p99)) {
         Some(ratio) if ratio > 1.0 => judgement.better(None).because(format!(
-            "R·C/L is {ratio:.2} for the slowest grants: at times a port is idle because it waits for them; a larger budget or faster hosts would help"
+            "the slowest grants take {ratio:.2} times as long as the budget lasts, so a port is idle at times: {REMEDY}"
         )),
         Some(_) if with_network => judgement.good(),
         _ => judgement,
@@ -94,27 +97,28 @@ pub(super) fn budget(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> 
         .ok_or_else(|| missing("no peer answers ping, and the loopback cannot be measured"))?;
     let ratio = ratio(demand, time).unwrap_or_default();
     let judgement = Judgement::new(
-        format!("{ratio:.3}: R {} ({how}), C {link_rate}, L {under_way}", brief(time)),
+        format!(
+            "{ratio:.3}: a grant takes {} to its data, by {how}, and the budget of {under_way} lasts {} at {link_rate}",
+            brief(time),
+            brief(under_way / link_rate)
+        ),
         json!({
             "ratio": ratio, "round_trip_us": micros(time), "measured": how, "with_network": !is_partial,
             "bits_per_second": link_rate.bits_per_second(), "bytes": under_way.count(),
         }),
     );
     Ok(if ratio >= 1.0 {
-        judgement.bad(None).because(format!(
-            "at most {:.0} % of the link can be used: a larger budget or faster hosts would help",
-            100.0 / ratio
-        ))
+        judgement
+            .bad(None)
+            .because(format!("at most {:.0} % of the link can be used: {REMEDY}", 100.0 / ratio))
     } else if is_partial {
         judgement.because(
-            "the network is not included, because no peer answers ping: allow it, or name a host with --peer",
+            "the network is not included, because no peer answers ping: let a peer answer, or name a host with --peer",
         )
     } else if ratio <= COMFORTABLE {
         judgement.good()
     } else {
-        judgement
-            .better(None)
-            .because("the budget only just fills the link: a larger budget or faster hosts would help")
+        judgement.better(None).because(format!("the budget only just fills the link: {REMEDY}"))
     })
 }
 
@@ -134,11 +138,11 @@ fn round_trip(facts: &Facts) -> Option<RoundTrip> {
     let is_remote = facts.paths.iter().any(|path| !path.is_here);
     match paths::farthest(&facts.paths) {
         Some((path, time)) if !path.is_here => {
-            let how = format!("ping to {} and a turn of two threads", path.address);
+            let how = format!("ping to {} and an exchange of two threads", path.address);
             Some(RoundTrip { time: time + turn.unwrap_or_default(), how, is_partial: false })
         }
         _ => {
-            let how = "a turn of two threads over the loopback".to_owned();
+            let how = "an exchange of two threads over the loopback".to_owned();
             Some(RoundTrip { time: turn?, how, is_partial: is_remote || !facts.unresolved.is_empty() })
         }
     }

@@ -29,15 +29,18 @@ pub(super) fn no_peer(_: &Facts, _: Option<&Demand>) -> Fact<Judgement> {
 pub(super) fn mtu(path: &PathFacts, demand: Option<&Demand>) -> Fact<Judgement> {
     let mtu = *known(&path.mtu)?;
     let (proof, code) = match &path.full_size {
-        None => ("no answer to any ping", "not asked"),
-        Some(Ok(Echo::Answered(_))) => ("a full packet was answered", "answered"),
-        Some(Ok(Echo::Silence)) => ("a full packet was NOT answered", "silence"),
-        Some(Ok(Echo::TooLarge)) => ("a full packet does not leave", "too large"),
-        Some(Err(_)) => ("a full packet could not be sent", "failed"),
+        None => ("no ping was answered, so it is not known whether such packets arrive", "not asked"),
+        Some(Ok(Echo::Answered(_))) => ("a ping of this size was answered", "answered"),
+        Some(Ok(Echo::Silence)) => ("a ping of this size was NOT answered", "silence"),
+        Some(Ok(Echo::TooLarge)) => ("a ping of this size does not leave this host", "too large"),
+        Some(Err(_)) => ("a ping of this size could not be sent, so the path is not tested", "failed"),
     };
     let device = path.device.as_ref().ok();
     let judgement = Judgement::new(
-        format!("{mtu} by {}; {proof}", device.map_or("?", String::as_str)),
+        format!(
+            "packets of up to {mtu} B leave by {}; {proof}",
+            device.map_or("an unknown device", String::as_str)
+        ),
         json!({ "mtu": mtu, "device": device, "full_size": code }),
     );
     if matches!(path.full_size, Some(Ok(Echo::Silence | Echo::TooLarge))) {
@@ -45,26 +48,30 @@ pub(super) fn mtu(path: &PathFacts, demand: Option<&Demand>) -> Fact<Judgement> 
         // device. A route to one peer would need the address of a gateway.
         let device = device.filter(|_| mtu > USUAL_MTU);
         return Ok(judgement.bad(device.map(|device| format!("ip link set {device} mtu {USUAL_MTU}"))).because(
-            "small packets get through but full ones do not, so runs would hang: set the same MTU on all devices and switches on the way",
+            "small packets arrive and packets of this size do not, so runs would hang: set the same MTU on all devices and switches on the way",
         ));
     }
     Ok(match demand {
         Some(demand) if !path.is_here && Bytes::new(mtu.into()) < demand.mtu => {
             let asked = demand.mtu.count();
             let judgement =
-                judgement.because(format!("the configuration says {asked}: write mtu = {mtu} in [network]"));
+                judgement.because(format!("the configuration says mtu = {asked}, more than leaves this host: write mtu = {mtu} in [network]"));
             if demand.by_datagrams { judgement.bad(None) } else { judgement.better(None) }
         }
-        _ if path.full_size.is_none() => judgement,
+        _ if path.full_size.is_none() => judgement.because(
+            "if packets of this size do not arrive, runs hang: let the peer answer ping, and run the doctor again",
+        ),
         _ => judgement.good(),
     })
 }
 
 pub(super) fn round_trip(path: &PathFacts, _: Option<&Demand>) -> Fact<Judgement> {
     let echoes = known(&path.echoes)?;
-    let times = echoes
-        .times
-        .ok_or_else(|| Unavailable::new("no answer to ping; a firewall may block it, or the host is down"))?;
+    let times = echoes.times.ok_or_else(|| {
+        Unavailable::new(
+            "no answer to ping: start the host, or let its firewall pass ping, to have this measured",
+        )
+    })?;
     let (p50, max, answered, sent) = (times.p50, times.max, times.count, echoes.sent);
     let judgement = Judgement::new(
         format!("median {}, longest {}; {answered} of {sent} pings answered", brief(p50), brief(max)),
@@ -74,7 +81,7 @@ pub(super) fn round_trip(path: &PathFacts, _: Option<&Demand>) -> Fact<Judgement
         judgement.good()
     } else {
         judgement.better(None).because(
-            "packets are lost on the way without any load: look for errors on cables and switch ports",
+            "packets are lost on the way without any load, and evb has to send them again: look for errors on cables and switch ports",
         )
     })
 }

@@ -23,15 +23,15 @@ fn reasons_and_commands_stand_where_something_is_to_be_done() {
     ];
     let expected = "
 host
-  good    cores              8 of 8
+  good            cores              8 of 8
 
 device eth0
-  ?       rings, coalescing  not available: no hardware
-  better  MTU                1400
-                               too small
-                             > ip link
-  BAD     link               down
-                               no way
+  unknown         rings, coalescing  not available: no hardware
+  could be better MTU                1400
+                                       too small
+                                     > ip link
+  BAD             link               down
+                                       no way
 
 1 bad, 1 could be better, 1 good, 2 unknown
 ";

@@ -32,7 +32,7 @@ fn a_line_must_be_as_fast_as_the_configuration_says() {
     assert_eq!((unknown.verdict, unknown.unavailable), (Verdict::Unknown, true));
     assert_eq!(
         unknown.value,
-        "not available: its driver reports no speed: check that the link is up; if it is, state the rate as [network] link_rate"
+        "not available: its driver reports no speed: see that the link is up, and write its rate as link_rate in [network]"
     );
     facts.demand = None;
     facts.devices[0].line = line(100, Some(true));
