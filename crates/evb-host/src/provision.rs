@@ -104,31 +104,28 @@ fn apply(arguments: &ProvisionArguments, plan: &Plan, wanted: &Wanted, nic: &Nic
     status(plan)
 }
 
+/// Conclusion for operators if the card's own limit is not used.
+const ENOUGH: &str = "the token buckets keep the rates without it, and nothing needs to be done";
+
 /// Limits the rate of the device's transmit queue if it has only one, and returns a description of
 /// the result. The limit of a queue applies to all destinations together, so that a limit per queue
 /// does not help on devices with several queues.
 fn limit_only_queue(nic: &Nic, wanted: &Wanted) -> String {
     let ([(file, now)], Means::There) = (&nic.queues[..], nic.queue_rate) else {
-        return format!(
-            "the limit of the card (tx_maxrate) is not used, and the token buckets keep the rate without it: it is {}, with {} queues",
-            nic.queue_rate.word(),
-            nic.queues.len()
-        );
+        return format!("{}; {ENOUGH}", nic.why_unlimited());
     };
-    let limit = nic::megabits(wanted.request.link);
+    let (shown, limit) = (file.display(), nic::megabits(wanted.request.link));
     match *now {
         Some(0) => match nic::limit_queue(file, limit) {
-            Ok(()) => format!("{}: {limit} Mbit/s", file.display()),
+            Ok(()) => format!("the network card's own limit (tx_maxrate, in {shown}) is now {limit} Mbit/s"),
             Err(error) => format!(
-                "{}: the limit of the card is not used, and only the token buckets keep the rate: {error}",
-                file.display()
+                "the network card's own limit (tx_maxrate) cannot be set in {shown}: {error}; {ENOUGH}"
             ),
         },
-        Some(set) => format!("{}: another program has set {set} Mbit/s, which stays", file.display()),
-        None => format!(
-            "{}: its limit cannot be read, so it stays, and only the token buckets keep the rate",
-            file.display()
+        Some(set) => format!(
+            "another program has set the network card's own limit (tx_maxrate, in {shown}) to {set} Mbit/s, and it stays; if that is below the rate of the link, end that program and write 0 to the file"
         ),
+        None => format!("the network card's own limit (tx_maxrate) cannot be read from {shown}; {ENOUGH}"),
     }
 }
 

@@ -42,6 +42,29 @@ pub(crate) struct Nic {
     pub(crate) htb_offload: Means,
 }
 
+impl Nic {
+    /// Returns the reason why the limit of the only transmit queue is not used.
+    pub(crate) fn why_unlimited(&self) -> String {
+        const LIMIT: &str = "the network card's own limit (tx_maxrate)";
+        match (self.queue_rate, self.queues.len()) {
+            (Means::There, queues) => {
+                format!(
+                    "{LIMIT} is not used, because it limits each of the {queues} queues and not each destination"
+                )
+            }
+            (Means::NotOnThisDevice, _) => {
+                "this network card has no limit of its own (tx_maxrate)".to_owned()
+            }
+            (Means::NeedsRoot, _) => {
+                format!("{LIMIT} is not used, because only root can see whether there is one")
+            }
+            (Means::Unknown, _) => {
+                format!("{LIMIT} is not used, because the system does not say whether there is one")
+            }
+        }
+    }
+}
+
 /// Reads a device's capabilities without changing settings.
 pub(crate) fn look(device: &str) -> Nic {
     let folder = PathBuf::from(format!("/sys/class/net/{device}/queues"));

@@ -294,6 +294,17 @@ fn fixed_off_is_not_on_this_device() {
 }
 
 #[test]
+fn a_limit_of_the_card_that_is_not_used_has_a_reason() {
+    let why = |queue_rate, queues| {
+        let queues = vec![("/sys/tx".into(), Some(0)); queues];
+        Nic { queues, queue_rate, htb_offload: Means::Unknown }.why_unlimited()
+    };
+    assert_eq!(why(Means::NotOnThisDevice, 4), "this network card has no limit of its own (tx_maxrate)");
+    assert!(why(Means::There, 4).contains("each of the 4 queues"), "{}", why(Means::There, 4));
+    assert!(why(Means::NeedsRoot, 1).contains("only root"), "{}", why(Means::NeedsRoot, 1));
+}
+
+#[test]
 fn the_configurations_classes_are_the_kernels() {
     let text = "[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = { kind = \"periodic\", rate = \"10 Hz\" }\n\
         [network]\nlink_rate = \"100 Mbit/s\"\n\

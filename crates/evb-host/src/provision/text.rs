@@ -6,7 +6,7 @@ use evb_core::units::Bytes;
 
 use super::{
     executor::spelled,
-    nic::{Nic, megabits},
+    nic::{Means, Nic, megabits},
     plan::{Class, FIRST_DESTINATION, Plan, ROOT, quoted},
     readback::Comparison,
     request::Wanted,
@@ -24,14 +24,16 @@ pub(crate) fn plan(plan: &Plan, wanted: &Wanted, nic: &Nic) -> String {
     for class in &plan.classes {
         text += &row(class);
     }
-    text += "#\n# The network card's own means (apply --nic uses them where they are):\n";
+    text += "#\n# What the network card itself can do (`apply --nic` uses it):\n";
     let _ = writeln!(text, "#   HTB offload: {}", nic.htb_offload.word());
-    let _ = writeln!(text, "#   tx_maxrate of {} queues: {}", nic.queues.len(), nic.queue_rate.word());
-    if let [(file, _)] = &nic.queues[..] {
-        let limit = megabits(wanted.request.link);
-        let _ = writeln!(text, "#   it would be: echo {limit} > {}", file.display());
-    } else if nic.queues.len() > 1 {
-        text += "#   a limit per queue is none per destination where there are several: not used\n";
+    match (&nic.queues[..], nic.queue_rate) {
+        ([(file, _)], Means::There) => {
+            let limit = megabits(wanted.request.link);
+            let _ = writeln!(text, "#   a limit of its own (tx_maxrate): echo {limit} > {}", file.display());
+        }
+        _ => {
+            let _ = writeln!(text, "#   {}", nic.why_unlimited());
+        }
     }
     text += "#\nset -e\n";
     for step in &plan.steps {
