@@ -304,7 +304,7 @@ impl Membership {
             tracing::info!(
                 supervisor,
                 incarnation,
-                "this role has registered again with the supervisor at {supervisor}"
+                "this role has registered again with the supervisor at {supervisor}, and the run goes on: nothing needs to be done"
             );
         }
         self.hello.run_id = identity.id;
@@ -343,11 +343,11 @@ impl Membership {
     }
 
     fn lose(&mut self, cause: String, now: Instant) -> MembershipEvent {
-        let supervisor = &self.supervisor;
+        let (supervisor, patience) = (&self.supervisor, time(self.patience()));
         tracing::warn!(
             supervisor,
             cause,
-            "this role has lost the supervisor at {supervisor}, and keeps trying to register again: {cause}; if it stays away, start the supervisor, or look at its log"
+            "this role has lost the supervisor at {supervisor}: {cause}; it keeps its data, and tries for {patience} to register again; if the supervisor has ended, start it again within this time, or this role ends and its data are lost"
         );
         self.state = MembershipState::Away(Away::since(now, cause));
         MembershipEvent::Lost
