@@ -260,6 +260,9 @@ enum evb_alignment
     EVB_ALIGNMENT_DISAGREES = 2,
     // The clock is still being learnt, or no clock is there to compare it with.
     EVB_ALIGNMENT_UNKNOWN = 3,
+    // The fragment was built into another event, and a repair moved it to this one, to which it
+    // belongs.
+    EVB_ALIGNMENT_MOVED = 4,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L

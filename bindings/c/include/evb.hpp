@@ -322,6 +322,9 @@ enum class alignment_state : std::uint8_t {
     disagrees = EVB_ALIGNMENT_DISAGREES,
     // The clock is still being learnt, or no clock is there to compare it with.
     unknown = EVB_ALIGNMENT_UNKNOWN,
+    // The fragment was built into another event, and a repair moved it to this one, to which it
+    // belongs.
+    moved = EVB_ALIGNMENT_MOVED,
 };
 
 // A fragment of a built event. The payload is valid as long as its event.

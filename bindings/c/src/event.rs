@@ -50,6 +50,9 @@ pub enum evb_alignment {
     EVB_ALIGNMENT_DISAGREES = 2,
     /// The clock is still being learnt, or no clock is there to compare it with.
     EVB_ALIGNMENT_UNKNOWN = 3,
+    /// The fragment was built into another event, and a repair moved it to this one, to which it
+    /// belongs.
+    EVB_ALIGNMENT_MOVED = 4,
 }
 
 /// Identity of a run, which no other run has.
@@ -135,8 +138,8 @@ fn state(alignment: Alignment) -> evb_alignment {
         Alignment::Unchecked => evb_alignment::EVB_ALIGNMENT_UNCHECKED,
         Alignment::Agrees => evb_alignment::EVB_ALIGNMENT_AGREES,
         Alignment::Disagrees => evb_alignment::EVB_ALIGNMENT_DISAGREES,
-        // Only repaired files have moved fragments.
-        Alignment::Unknown | Alignment::Moved => evb_alignment::EVB_ALIGNMENT_UNKNOWN,
+        Alignment::Unknown => evb_alignment::EVB_ALIGNMENT_UNKNOWN,
+        Alignment::Moved => evb_alignment::EVB_ALIGNMENT_MOVED,
     }
 }
 

@@ -51,6 +51,7 @@ fn fragments_have_the_states_of_alignment_of_evb() {
         (evb_alignment::EVB_ALIGNMENT_AGREES, Alignment::Agrees),
         (evb_alignment::EVB_ALIGNMENT_DISAGREES, Alignment::Disagrees),
         (evb_alignment::EVB_ALIGNMENT_UNKNOWN, Alignment::Unknown),
+        (evb_alignment::EVB_ALIGNMENT_MOVED, Alignment::Moved),
     ];
     let mut event = event();
     for (id, (_, state)) in (10..).zip(states) {
