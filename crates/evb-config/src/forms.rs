@@ -173,7 +173,7 @@ impl Form for EventRate {
         let rate: Frequency = text.parse().map_err(|error| explain(&error))?;
         if rate.hertz() > 1e9 {
             let reason = format!("{rate} is faster than the clock ticks");
-            return Err(wrong(reason, "give a rate of at most 1000 MHz"));
+            return Err(wrong(reason, "give a rate of at most 1 GHz"));
         }
         Ok(rate)
     }

@@ -258,6 +258,7 @@ impl Frequency {
 impl fmt::Display for Frequency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
+            hz if hz >= 1e9 => write!(f, "{} GHz", rounded(hz / 1e9)),
             hz if hz >= 1e6 => write!(f, "{} MHz", rounded(hz / 1e6)),
             hz if hz >= 1e3 => write!(f, "{} kHz", rounded(hz / 1e3)),
             hz => write!(f, "{} Hz", rounded(hz)),

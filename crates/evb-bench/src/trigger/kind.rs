@@ -58,7 +58,7 @@ fn frequency(text: &str) -> Result<Frequency, String> {
     if rate.hertz() <= 1e9 {
         Ok(rate)
     } else {
-        Err(format!("{rate} is above 1000 MHz, which no clock resolves"))
+        Err(format!("{rate} is above 1 GHz, which no clock resolves"))
     }
 }
 

@@ -82,7 +82,7 @@ const RATE: Quantity = Quantity {
 const FREQUENCY: Quantity = Quantity {
     name: "frequency",
     example: "\"2 kHz\"",
-    units: &[("Hz", 1.0), ("kHz", 1e3), ("MHz", 1e6), ("mHz", 1e-3)],
+    units: &[("Hz", 1.0), ("kHz", 1e3), ("MHz", 1e6), ("GHz", 1e9), ("mHz", 1e-3)],
 };
 
 const DURATION: Quantity = Quantity {

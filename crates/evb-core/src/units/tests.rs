@@ -12,8 +12,17 @@ fn reads_what_people_write() {
     assert_eq!("1 Gbit/s".parse(), Ok(Rate::from_bits_per_second(1_000_000_000)));
     assert_eq!("600 MB/s".parse(), Ok(Rate::from_bytes_per_second(600_000_000)));
     assert_eq!("2 kHz".parse::<Frequency>().map(Frequency::hertz), Ok(2000.0));
+    assert_eq!("1.25 GHz".parse::<Frequency>().map(Frequency::hertz), Ok(1.25e9));
     assert_eq!(parse_duration("50 ms"), Ok(Duration::from_millis(50)));
     assert_eq!(parse_duration("1_000 us"), Ok(Duration::from_millis(1)));
+}
+
+#[test]
+fn frequencies_have_the_largest_unit_that_leaves_one_or_more() {
+    for (hertz, text) in [(0.5, "0.5 Hz"), (999e6, "999 MHz"), (1e9, "1 GHz"), (1.25e9, "1.25 GHz")] {
+        assert_eq!(Frequency::from_hertz(hertz).map(|rate| rate.to_string()).as_deref(), Some(text));
+        assert_eq!(text.parse::<Frequency>().map(Frequency::hertz), Ok(hertz));
+    }
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn options_that_do_not_fit_are_refused_with_a_reason() {
     for (line, reason) in [
         ("--rate 0Hz", "above zero"),
         ("--rate 0", "for example \"1 kHz\""),
-        ("--rate 2000MHz", "above 1000 MHz"),
+        ("--rate 2000MHz", "above 1 GHz"),
         ("--rate 1kHz --kind gaussian", "needs --sigma"),
         ("--rate 1kHz --kind burst", "needs --burst"),
         ("--rate 1kHz --sigma 1us", "--sigma does not belong to --kind periodic"),

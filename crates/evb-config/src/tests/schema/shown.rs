@@ -71,7 +71,7 @@ impl Shown for DataRate {
 
 impl Shown for EventRate {
     fn schema() -> Schema {
-        quantity::<Self>("A frequency: a number with a unit, `mHz Hz kHz MHz`.", "Hz|kHz|MHz|mHz")
+        quantity::<Self>("A frequency: a number with a unit, `mHz Hz kHz MHz GHz`.", "Hz|kHz|MHz|GHz|mHz")
     }
 }
 
