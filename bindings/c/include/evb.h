@@ -233,6 +233,8 @@ enum evb_cause
     EVB_CAUSE_LOST_IN_NETWORK = 6,
     // The run ended before the fragment had arrived.
     EVB_CAUSE_GIVEN_UP = 7,
+    // An operator excluded the source while the event waited for its fragment.
+    EVB_CAUSE_RELEASED = 8,
     // An operator had excluded the source from the run.
     EVB_CAUSE_EXCLUDED = 16,
     // The source is expendable: events are complete without it.

@@ -363,6 +363,8 @@ enum class cause : std::uint32_t {
     lost_in_network = EVB_CAUSE_LOST_IN_NETWORK,
     // The run ended before the fragment had arrived.
     given_up = EVB_CAUSE_GIVEN_UP,
+    // An operator excluded the source while the event waited for its fragment.
+    released = EVB_CAUSE_RELEASED,
     // An operator had excluded the source from the run.
     excluded = EVB_CAUSE_EXCLUDED,
     // The source is expendable: events are complete without it.

@@ -214,6 +214,8 @@ enum class Cause : std::uint8_t {
     lost_in_network = 6,
     /// The run ended before the fragment had arrived.
     given_up = 7,
+    /// An operator excluded the source while the event waited for its fragment.
+    released = 8,
     /// An operator had excluded the source from the run.
     excluded = 16,
     /// Events are complete without the source.
@@ -231,6 +233,7 @@ inline std::string in_words(Cause cause) {
         case Cause::damaged: return "damaged";
         case Cause::lost_in_network: return "lost in the network";
         case Cause::given_up: return "given up at the end of the run";
+        case Cause::released: return "released by exclude";
         case Cause::excluded: return "excluded";
         case Cause::expendable: return "expendable";
     }

@@ -83,6 +83,8 @@ pub enum evb_cause {
     EVB_CAUSE_LOST_IN_NETWORK = 6,
     /// The run ended before the fragment had arrived.
     EVB_CAUSE_GIVEN_UP = 7,
+    /// An operator excluded the source while the event waited for its fragment.
+    EVB_CAUSE_RELEASED = 8,
     /// An operator had excluded the source from the run.
     EVB_CAUSE_EXCLUDED = 16,
     /// The source is expendable: events are complete without it.
@@ -376,7 +378,7 @@ pub extern "C" fn evb_cause_text(cause: u32) -> *const c_char {
     text.as_ptr()
 }
 
-const CAUSES: [(evb_cause, &CStr); 10] = [
+const CAUSES: [(evb_cause, &CStr); 11] = [
     (evb_cause::EVB_CAUSE_UNKNOWN, c"unknown"),
     (evb_cause::EVB_CAUSE_DOWN, c"down"),
     (evb_cause::EVB_CAUSE_SILENT, c"silent until the deadline"),
@@ -385,6 +387,7 @@ const CAUSES: [(evb_cause, &CStr); 10] = [
     (evb_cause::EVB_CAUSE_DAMAGED, c"damaged"),
     (evb_cause::EVB_CAUSE_LOST_IN_NETWORK, c"lost in the network"),
     (evb_cause::EVB_CAUSE_GIVEN_UP, c"given up at the end of the run"),
+    (evb_cause::EVB_CAUSE_RELEASED, c"released by exclude"),
     (evb_cause::EVB_CAUSE_EXCLUDED, c"excluded"),
     (evb_cause::EVB_CAUSE_EXPENDABLE, c"expendable"),
 ];
