@@ -163,7 +163,13 @@ fn eventful() -> impl Iterator<Item = Entry> {
         What::Reassigned(Reassigned { builder: 1, events: vec![2] }),
         What::Membership(Membership { builder: 9, change: Change::Added }),
         What::Membership(Membership { builder: 9, change: Change::Gone }),
-        What::Roster(RosterChange { version: 9, up: vec![1], awaited: vec![0], quiet: vec![1] }),
+        What::Roster(RosterChange {
+            version: 9,
+            up: vec![1],
+            awaited: vec![0],
+            quiet: vec![1],
+            ..RosterChange::default()
+        }),
         What::Rate(2000.0),
         What::Paused(true),
         What::Finding(finding(false, true)),

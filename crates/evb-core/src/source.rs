@@ -147,8 +147,6 @@ pub struct SourceCore {
     last_heard: Option<(u64, Instant)>,
     /// True while fragments from readout are discarded, because the run has not started.
     is_discarding: bool,
-    /// True if the source was excluded from the last decided event.
-    is_excluded: bool,
     /// Latest time of the final report, while the run is ending.
     finish: Option<Instant>,
     counters: SourceReport,
@@ -184,7 +182,6 @@ impl SourceCore {
             reports: ReportTimer::new(config.report_period, config.id.number(), now),
             last_heard: None,
             is_discarding: false,
-            is_excluded: false,
             finish: None,
             counters: SourceReport::default(),
             stages: StageTimes::default(),
@@ -238,7 +235,7 @@ impl SourceCore {
         self.counters.pushed_bytes += size.count();
         self.counters.backlog_peak_bytes = self.counters.backlog_peak_bytes.max(self.backlog.bytes().count());
         match placed {
-            Placed::Duplicate | Placed::Closed if !self.is_excluded => self.handle_unused(seen, placed),
+            Placed::Duplicate | Placed::Closed => self.handle_unused(seen, placed),
             placed => {
                 self.repeats.remember(seen);
                 self.place(placed);
@@ -313,8 +310,7 @@ impl SourceCore {
                 Verdict::Assigned(builder) => Some(self.lane_of(builder)?),
                 Verdict::Inhibited | Verdict::Closed | Verdict::Excluded => None,
             };
-            self.is_excluded = verdict == Verdict::Excluded;
-            if lane.is_none() && self.backlog.pass(first, count.into()) {
+            if lane.is_none() && self.backlog.pass(first, count.into(), verdict) {
                 continue;
             }
             for step in 0..u64::from(count) {
@@ -499,8 +495,7 @@ impl SourceCore {
     pub fn report(&self, tcp_retransmits: u64, trains: Option<TrainReport>) -> Control {
         let counters =
             SourceReport { tcp_retransmits, trains, stages: self.stages.report(), ..self.counters() };
-        let report = Report { report: Some(RoleReport::Source(counters)), live: None };
-        Control { message: Some(Message::Report(report)) }
+        reported(counters, None)
     }
 
     /// Returns a message with a periodic report, which has no histograms and no last event.
@@ -512,8 +507,7 @@ impl SourceCore {
             since_fragment_ns: nanos_since(self.readout.delivered(), now),
             ..Live::default()
         };
-        let report = Report { report: Some(RoleReport::Source(counters)), live: Some(live) };
-        Control { message: Some(Message::Report(report)) }
+        reported(counters, Some(live))
     }
 
     /// Returns the counters so far, including those of the lanes.
@@ -530,10 +524,6 @@ impl SourceCore {
             Placed::Ready(lane, fragment) => self.deliver(lane, fragment),
             Placed::Parked(fragment) => self.parking.park(fragment),
             Placed::Inhibited => self.counters.inhibited += 1,
-            // An excluded source that joined late does not know from which events it is excluded.
-            Placed::Closed | Placed::Duplicate if self.is_excluded => {
-                self.counters.pushed_while_excluded += 1
-            }
             Placed::Closed | Placed::Duplicate => self.counters.closed += 1,
             Placed::Excluded => self.counters.pushed_while_excluded += 1,
         }
@@ -542,6 +532,11 @@ impl SourceCore {
     fn lane_of(&self, builder: BuilderId) -> Result<LaneIndex, MalformedMessage> {
         self.seats.lane(builder).ok_or_else(|| malformed("one builder is not in its list of builders"))
     }
+}
+
+fn reported(counters: SourceReport, live: Option<Live>) -> Control {
+    let report = Report { report: Some(RoleReport::Source(counters)), live };
+    Control { message: Some(Message::Report(report)) }
 }
 
 const fn malformed(problem: &'static str) -> MalformedMessage {

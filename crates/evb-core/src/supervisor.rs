@@ -30,7 +30,6 @@ mod lanes;
 mod live;
 mod dead_time;
 mod findings;
-mod exclusions;
 mod tally;
 mod scale;
 mod outbox;
@@ -49,6 +48,7 @@ mod survey;
 mod snapshot;
 mod dispatch;
 mod membership;
+mod exclusions;
 mod beginning;
 mod verdicts;
 mod phases;
@@ -73,7 +73,7 @@ mod fault_model;
 use crate::{
     alignment::GuardedClocks,
     id::{EventId, Peer, RunId},
-    ledger::{Annotation, OwingChange},
+    ledger::Annotation,
     time::{Instant, WallClock, earlier},
     units::Frequency,
     wire::{
@@ -84,8 +84,7 @@ use crate::{
 
 pub use absence::{FirstReadouts, SourceLoss};
 pub use alignment::{AlignmentState, AlignmentSurvey};
-pub use change::{BeginError, ChangeError, NotReady, RunChange, RunOver};
-pub use exclusions::OwingRequest;
+pub use change::{BeginError, ChangeError, NotReady, OwingRequest, RunChange, RunOver};
 pub use live::{BuilderLive, LatencySurvey, SourceLive};
 pub use output::{Output, Progress, Recipients, RunState};
 pub use plan::{AssignmentPolicy, JournalFsync, MOST_SLOTS, OnSlip, PlanError, RunPlan, SLOTS_BESIDE};
@@ -152,10 +151,7 @@ impl SupervisorCore {
         plan.check()?;
         let mut core = Self::waiting(plan, seed, now);
         core.outbox.journal(What::Begun(snapshot::begun(&core.plan, seed)), now);
-        for (source, why) in core.plan.excluded.clone() {
-            let change = OwingChange::exclude(source, EventId::FIRST, &why);
-            core.books.note_exclusion(change, &mut core.outbox, now);
-        }
+        Exclusions { core: &mut core }.note_those_of_the_plan(now);
         Ok(core)
     }
 
@@ -185,18 +181,15 @@ impl SupervisorCore {
 
     /// Returns the parts of the supervisor that handle events.
     fn dispatch(&mut self) -> Dispatch<'_> {
-        let limit = self.planned_changes.limit();
-        let Self { plan, phase, roster, intake, assigner, books, outbox, watch, .. } = self;
-        let watch = watch.as_deref_mut();
+        let Self { plan, phase, roster, intake, assigner, books, outbox, watch, planned_changes, .. } = self;
+        let (watch, limit) = (watch.as_deref_mut(), planned_changes.limit());
         Dispatch { plan, phase: *phase, roster, intake, assigner, books, outbox, watch, limit }
     }
 
     /// Returns the parts of the supervisor that handle events, for decisions: these come under the
     /// newest roster, which is sent first.
     fn deciding(&mut self, now: Instant) -> Dispatch<'_> {
-        if !self.planned_changes.is_empty() {
-            self.exclusions().apply_due();
-        }
+        Exclusions { core: self }.apply_due();
         if !self.due.is_empty() {
             self.membership().publish(now);
         }
@@ -217,11 +210,6 @@ impl SupervisorCore {
     /// Returns the part of the supervisor that watches whether timestamps agree.
     pub(crate) fn verdicts(&mut self) -> Verdicts<'_> {
         Verdicts { core: self }
-    }
-
-    /// Returns the part of the supervisor that excludes and includes sources.
-    pub(crate) fn exclusions(&mut self) -> Exclusions<'_> {
-        Exclusions { core: self }
     }
 
     /// Returns true if the run has taken triggers, or could.
@@ -380,10 +368,7 @@ impl SupervisorCore {
         if self.deciding(now).reassign(now) {
             self.prolong_drain(now);
         }
-        let mut taken = self.dispatch().assign_freely(now);
-        while taken.is_continue() && self.exclusions().apply_due() {
-            taken = self.deciding(now).assign_freely(now);
-        }
+        let taken = self.dispatch().assign_freely(now);
         self.drain_if_over(taken, now);
         self.dispatch().answer_completions();
         self.verdicts().advance(now);
@@ -468,7 +453,7 @@ impl SupervisorCore {
     /// `problem`.
     pub fn abandon_journal(&mut self, problem: String) {
         self.outbox.abandon_journal();
-        self.problem(problem, Instant::ZERO);
+        self.books.problem(problem, &mut self.outbox, Instant::ZERO);
     }
 
     /// Returns entries that describe the present state and replace all earlier entries. Call
@@ -520,11 +505,6 @@ impl SupervisorCore {
         for (index, held) in self.roster.builders().positions().zip(self.assigner.counts(&self.roster)) {
             assert_eq!(self.books.outstanding(index), held, "books and slots agree: {index:?}");
         }
-    }
-
-    /// Records a problem for the report.
-    fn problem(&mut self, problem: String, now: Instant) {
-        self.books.problem(problem, &mut self.outbox, now);
     }
 
     /// Records a problem because of which the run cannot begin or continue.

@@ -111,7 +111,7 @@ enum Ask {
 #[derive(clap::Args, Clone, Debug)]
 struct OwingArguments {
     #[command(subcommand)]
-    part: Part,
+    what: Excludable,
     /// First event to which it applies; without it, the next event.
     #[arg(long, global = true, value_name = "EVENT")]
     from: Option<u64>,
@@ -121,7 +121,7 @@ struct OwingArguments {
 }
 
 #[derive(Subcommand, Clone, Debug)]
-enum Part {
+enum Excludable {
     /// One source.
     Source {
         /// Id or name of the source.
@@ -176,7 +176,7 @@ fn run(arguments: &CtlArguments) -> Result<(), AskError> {
             say(&post("learn", json!({ "source": id }))?, arguments.json);
         }
         Ask::Exclude(asked) | Ask::Include(asked) => {
-            let Part::Source { source } = &asked.part;
+            let Excludable::Source { source } = &asked.what;
             let source = source.parse::<u16>().map_or_else(|_| json!(source), |id| json!(id));
             let body = json!({ "source": source, "from": asked.from, "why": asked.why });
             say(&post(arguments.ask.name(), body)?, arguments.json);

@@ -65,6 +65,8 @@ pub(super) struct Backlog {
     patience: Duration,
     /// Number of decided events that need no fragment and are remembered.
     remembered: usize,
+    /// True if the source was excluded from the last decided event.
+    is_excluded: bool,
 }
 
 #[derive(Debug)]
@@ -95,6 +97,7 @@ impl Backlog {
             waiting: VecDeque::new(),
             patience,
             remembered: if on_demand { 0 } else { REMEMBERED },
+            is_excluded: false,
         }
     }
 
@@ -102,7 +105,9 @@ impl Backlog {
         let event = fragment.event;
         let Some(index) = event.number().checked_sub(self.first) else {
             let owed = self.owed.remove(&event.number());
-            return Ok(owed.map_or(Placed::Closed, |lane| Placed::Ready(lane, fragment)));
+            // An excluded source that joined late does not know from which events it is excluded.
+            let closed = if self.is_excluded { Placed::Excluded } else { Placed::Closed };
+            return Ok(owed.map_or(closed, |lane| Placed::Ready(lane, fragment)));
         };
         if index >= MAX_AHEAD {
             return Err(PushError::TooFarAhead { event, first: EventId::new(self.first) });
@@ -131,7 +136,8 @@ impl Backlog {
     /// Skips `count` events from `first` on that need no fragment. Returns false if the backlog has
     /// entries, because then each event has to be handled by itself. At millions of inhibited
     /// events per second, one step per event would cost too much.
-    pub(super) fn pass(&mut self, first: EventId, count: u64) -> bool {
+    pub(super) fn pass(&mut self, first: EventId, count: u64, verdict: Verdict) -> bool {
+        self.is_excluded = verdict == Verdict::Excluded;
         let is_free = self.remembered == 0 && self.entries.is_empty() && first.number() == self.first;
         if is_free {
             self.first += count;
@@ -152,6 +158,7 @@ impl Backlog {
             return Placed::Known;
         }
         self.undecided = self.undecided.max(event.number() + 1);
+        self.is_excluded = verdict == Verdict::Excluded;
         let entry = self.entry(index as usize);
         let (next, dropped) = match (verdict, lane) {
             (Verdict::Assigned(_), Some(lane)) => (BacklogEntry::Assigned(lane), None),

@@ -10,7 +10,7 @@ use super::{
     FirstReadouts, NotReady, Output, Phase, Recipients, RunPlan, SupervisorCore,
     journal::What,
     peer_names::reason_of,
-    roster::{Roster, Seat},
+    roster::{Roster, Seat, unheard},
 };
 use crate::{
     id::{Peer, RunNumber},
@@ -184,7 +184,7 @@ impl Beginning<'_> {
         self.core.books.start(now);
         self.core.outbox.set_scale(self.core.begun().utc_zero_ns());
         self.core.outbox.journal(What::Started(Started {}), now);
-        for builder in self.core.roster.unheard() {
+        for builder in unheard(&self.core.roster) {
             let remark = format!(
                 "{} could not say in time which runs its storage knows: check whether it holds files of an earlier run {run}",
                 self.core.plan.named(builder)
@@ -231,7 +231,7 @@ fn choose_number(plan: &RunPlan, roster: &Roster) -> Result<RunNumber, NotReady>
 pub(super) fn without_front_ends(roster: &Roster) -> Vec<Peer> {
     let seats = roster.sources().iter().filter(|seat| seat.connection.is_some());
     let lacks = |status: ReadoutStatus| status.expected > 0 && status.connected == 0 && !status.holds_first;
-    let lacking = seats.filter(|seat| lacks(seat.readout) && roster.is_needed(seat.id));
+    let lacking = seats.filter(|seat| lacks(seat.readout) && roster.owes(seat.id));
     lacking.map(|seat| Peer::Source(seat.id)).collect()
 }
 

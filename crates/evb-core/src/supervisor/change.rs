@@ -1,6 +1,5 @@
 //! [`RunChange`], and the reasons why an operator may not change or begin a run now.
 
-use super::exclusions::OwingRequest;
 use super::peer_names::{names, with_reasons};
 use crate::{
     id::{BuilderId, EventId, Peer, SourceId},
@@ -25,6 +24,19 @@ pub enum RunChange {
     Learn(SourceId),
     /// Exclude a source from events, or include it again.
     Owe(OwingRequest),
+}
+
+/// An operator's request to exclude a source, or to include it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwingRequest {
+    /// The source.
+    pub source: SourceId,
+    /// True to exclude the source, false to include it.
+    pub excludes: bool,
+    /// First event to which the change applies; `None`: the next event that is decided.
+    pub from: Option<EventId>,
+    /// The operator's reason.
+    pub why: String,
 }
 
 /// Error: the supervisor has ended.

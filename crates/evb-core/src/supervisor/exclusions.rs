@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::{ChangeError, Phase, SourceLoss, SupervisorCore};
+use super::{ChangeError, OwingRequest, Phase, SourceLoss, SupervisorCore};
 use crate::{
     id::{EventId, Peer, SourceId},
     index::SourceIndex,
@@ -11,29 +11,11 @@ use crate::{
     time::Instant,
 };
 
-/// An operator's request to exclude a source, or to include it again.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwingRequest {
-    /// The source.
-    pub source: SourceId,
-    /// True to exclude the source, false to include it.
-    pub excludes: bool,
-    /// First event to which the change applies; `None`: the next event that is decided.
-    pub from: Option<EventId>,
-    /// The operator's reason.
-    pub why: String,
-}
-
 /// Changes that apply from an event on that is not decided yet, in the order of these events.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PlannedChanges(Vec<OwingChange>);
 
 impl PlannedChanges {
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Returns the last event that may be decided before the next change.
     #[inline]
     pub(super) fn limit(&self) -> u64 {
@@ -60,26 +42,32 @@ impl PlannedChanges {
 
 /// The supervisor while sources are excluded or included.
 #[derive(Debug)]
-pub(crate) struct Exclusions<'a> {
+pub(super) struct Exclusions<'a> {
     pub(super) core: &'a mut SupervisorCore,
 }
 
 impl Exclusions<'_> {
     /// Excludes or includes a source, from the next event on or from a later one. An exclusion from
     /// the next event on also ends the waiting of earlier events for the source.
-    pub(crate) fn change(&mut self, request: &OwingRequest, now: Instant) -> Result<(), ChangeError> {
+    ///
+    /// # Errors
+    /// Returns [`ChangeError`] if the run has no such source, if nothing would change or nothing
+    /// would be owed any more, or if the event is decided already.
+    pub(super) fn change(&mut self, request: &OwingRequest, now: Instant) -> Result<(), ChangeError> {
         let core = &mut *self.core;
         let id = request.source;
         if matches!(core.phase, Phase::Reporting { .. } | Phase::Ended) {
             return Err(ChangeError::NotRunning);
         }
         let index = core.roster.source_index(id).ok_or(ChangeError::UnknownSource(id))?;
-        let is_excluded =
-            core.planned_changes.will_be_excluded(id).unwrap_or_else(|| core.roster.is_excluded(index));
+        let is_excluded = core
+            .planned_changes
+            .will_be_excluded(id)
+            .unwrap_or_else(|| core.roster.owing().is_excluded(index));
         match (request.excludes, is_excluded) {
             (true, true) => return Err(ChangeError::Excluded(id)),
             (false, false) => return Err(ChangeError::NotExcluded(id)),
-            (true, false) if !core.roster.is_expendable(index) && self.owing_at_the_end() == 1 => {
+            (true, false) if !core.roster.owing().is_expendable(index) && self.owing_at_the_end() == 1 => {
                 return Err(ChangeError::LastSource(id));
             }
             _ => {}
@@ -107,29 +95,34 @@ impl Exclusions<'_> {
         Ok(())
     }
 
+    /// Records the sources that are excluded from the first event on.
+    pub(super) fn note_those_of_the_plan(&mut self, now: Instant) {
+        for (source, why) in self.core.plan.excluded.clone() {
+            let change = OwingChange::exclude(source, EventId::FIRST, &why);
+            self.core.books.note_exclusion(change, &mut self.core.outbox, now);
+        }
+    }
+
     /// Returns the number of sources that owe fragments when all planned changes are made.
     fn owing_at_the_end(&self) -> usize {
         let core = &self.core;
         let owes = |index: &SourceIndex| {
             let id = core.roster.source(*index).id;
             let is_excluded = core.planned_changes.will_be_excluded(id);
-            !core.roster.is_expendable(*index)
-                && !is_excluded.unwrap_or_else(|| core.roster.is_excluded(*index))
+            !core.roster.owing().is_expendable(*index)
+                && !is_excluded.unwrap_or_else(|| core.roster.owing().is_excluded(*index))
         };
         core.roster.sources().positions().filter(owes).count()
     }
 
-    /// Makes the planned changes that apply to the next event. Returns true if there is any.
-    pub(super) fn apply_due(&mut self) -> bool {
+    /// Makes the planned changes that apply to the next event.
+    pub(super) fn apply_due(&mut self) {
         let next = EventId::new(self.core.outbox.decided() + 1);
-        let mut is_any = false;
         while let Some(change) = self.core.planned_changes.take_due(next) {
             if let Some(index) = self.core.roster.source_index(change.source) {
                 self.apply(&change, index, false);
-                is_any = true;
             }
         }
-        is_any
     }
 
     /// Plans again the recorded changes that apply to events that are not decided, in a supervisor
@@ -148,24 +141,13 @@ impl Exclusions<'_> {
         } else {
             let is_away = !core.roster.is_up(index) || core.roster.readouts().is_quiet(index);
             let waits = core.plan.on_source_loss == SourceLoss::Wait && core.phase.is_running();
-            core.roster.include(index, is_away && waits && !core.roster.is_expendable(index));
+            core.roster.include(index, is_away && waits && !core.roster.owing().is_expendable(index));
         }
         // Before all peers have come, there is no roster that could change.
         core.due.roster |= core.roster.version() > 0 || core.roster.is_complete();
         let (id, named) = (change.source, core.plan.named(Peer::Source(change.source)));
         let (from, why) = (change.from, &change.why);
         tracing::info!(source = %id, %from, why, "{named} is {} from event {from} on: {why}", what(change));
-    }
-}
-
-impl SupervisorCore {
-    /// Excludes a source, or includes it again, from an event on.
-    ///
-    /// # Errors
-    /// Returns [`ChangeError`] if the run has no such source, if nothing would change or nothing
-    /// would be owed any more, or if the event is decided already.
-    pub fn change_owing(&mut self, request: &OwingRequest, now: Instant) -> Result<(), ChangeError> {
-        self.exclusions().change(request, now)
     }
 }
 

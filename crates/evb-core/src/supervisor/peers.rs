@@ -5,7 +5,7 @@ use super::{
     admission::PeerAdmission,
     culprits::tell_drain,
     peer_names::reason_of,
-    roster::{Seat, keep_report},
+    roster::{Seat, has_reported, keep_report},
     seats::Leaving,
 };
 use crate::{
@@ -70,7 +70,7 @@ impl SupervisorCore {
     pub(super) fn expel(&mut self, peer: Peer, reason: &str, now: Instant) {
         let named = self.plan.named(peer);
         let problem = format!("{named} was dropped, because it broke the protocol: {reason}; {SAME_RELEASE}");
-        self.problem(problem, now);
+        self.books.problem(problem, &mut self.outbox, now);
         if let Some(index) = self.roster.seat(peer).and_then(Seat::builder) {
             self.roster.bar(index);
         }
@@ -147,7 +147,7 @@ impl SupervisorCore {
     }
 
     pub(super) fn close_if_all_reported(&mut self, now: Instant) {
-        if self.phase.is_reporting() && self.roster.has_reported(self.plan.two_leases(), now) {
+        if self.phase.is_reporting() && has_reported(&self.roster, self.plan.two_leases(), now) {
             self.close_ledger(now);
         }
     }

@@ -1,7 +1,10 @@
 //! Transitions between the phases of a run: it begins, continues after a restart of the supervisor,
 //! drains, waits for reports, and ends.
 
-use super::{Output, Phase, Recipients, SupervisorCore, dispatch::Taken, journal::What, summary::Summary};
+use super::{
+    Output, Phase, Recipients, SupervisorCore, dispatch::Taken, journal::What, roster::is_back,
+    summary::Summary,
+};
 use crate::{
     quantities::counted,
     time::Instant,
@@ -120,7 +123,7 @@ impl SupervisorCore {
 
     /// Continues a recovered run as soon as all its peers have registered again.
     pub(super) fn check_recovered(&mut self, now: Instant) {
-        if self.phase.is_recovering() && self.roster.is_back() {
+        if self.phase.is_recovering() && is_back(&self.roster) {
             self.go_on(now);
         }
     }

@@ -1,4 +1,5 @@
 //! [`RunPlan`]: the configuration of a run.
+// tidy: long because each field and each error has its documentation.
 
 #[cfg(test)]
 mod tests;

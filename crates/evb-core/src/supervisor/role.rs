@@ -10,7 +10,10 @@ use std::collections::VecDeque;
 
 use held::HeldOutputs;
 
-use super::{ChangeError, NotReady, Output, Recipients, RunChange, SupervisorCore, seats::staying};
+use super::{
+    ChangeError, NotReady, Output, Recipients, RunChange, SupervisorCore, exclusions::Exclusions,
+    seats::staying,
+};
 use crate::{
     id::{BuilderId, Peer},
     ledger::RunReport,
@@ -167,7 +170,7 @@ impl SupervisorRole {
             RunChange::AddBuilder(id) => self.core.add_builder(id, now),
             RunChange::RemoveBuilder(id) => self.core.remove_builder(id, now),
             RunChange::Learn(source) => self.core.verdicts().learn(source, now),
-            RunChange::Owe(request) => self.core.exclusions().change(&request, now),
+            RunChange::Owe(request) => Exclusions { core: &mut self.core }.change(&request, now),
         }
     }
 

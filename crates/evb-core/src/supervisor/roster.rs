@@ -12,6 +12,7 @@ pub(super) mod tests;
 use std::collections::BTreeMap;
 
 use lookup::Lookup;
+use owing::Owing;
 use readouts::Readouts;
 pub(super) use reports::keep_report;
 
@@ -38,12 +39,7 @@ pub(super) struct Roster {
     /// Sources for which events wait although they are down, or their readout is quiet.
     awaited: SourceSet,
     readouts: Readouts,
-    /// Sources that owe the next event nothing.
-    excluded: SourceSet,
-    /// Those of `excluded` for which earlier events do not wait either.
-    released: SourceSet,
-    /// Sources without which events are complete.
-    expendable: SourceSet,
+    owing: Owing,
     version: u32,
     /// For each roster version under which outstanding events were assigned, the sources that these
     /// events concern.
@@ -104,14 +100,11 @@ impl Roster {
             up: SourceSet::default(),
             awaited: SourceSet::default(),
             readouts: Readouts::default(),
-            excluded: SourceSet::default(),
-            released: SourceSet::default(),
-            expendable: SourceSet::default(),
+            owing: Owing::of(plan),
             version: 0,
             audiences: BTreeMap::new(),
         };
         plan.builders.iter().for_each(|id| roster.add_builder(*id));
-        roster.adopt_owing(plan);
         roster
     }
 
@@ -188,6 +181,16 @@ impl Roster {
         &self.readouts
     }
 
+    /// Returns which sources owe events nothing.
+    pub(super) fn owing(&self) -> &Owing {
+        &self.owing
+    }
+
+    /// Returns the sources that are up and not excluded.
+    pub(super) fn contributing(&self) -> SourceSet {
+        self.up.without(self.owing.excluded())
+    }
+
     /// Returns true if events expect no source.
     pub(super) fn is_idle(&self) -> bool {
         self.readouts.are_quiet(&self.contributing())
@@ -196,9 +199,6 @@ impl Roster {
     /// Returns true if no source can deliver: none is up, or the readout of each is gone.
     #[inline]
     pub(super) fn is_deserted(&self) -> bool {
-        if self.excluded.is_empty() {
-            return self.readouts.are_gone(&self.up);
-        }
         self.readouts.are_gone(&self.contributing())
     }
 
@@ -241,6 +241,16 @@ impl Roster {
         waiting.map(|seat| Peer::Source(seat.id)).collect()
     }
 
+    /// Returns the seats of the sources without which a run does not begin.
+    fn needed_sources(&self) -> impl Iterator<Item = &SourceSeat> {
+        self.sources.iter().filter(|seat| self.owes(seat.id))
+    }
+
+    /// Returns true if events are owed fragments of that source.
+    pub(super) fn owes(&self, id: SourceId) -> bool {
+        self.source_index(id).is_some_and(|index| self.owing.owes(index))
+    }
+
     pub(super) fn is_complete(&self) -> bool {
         self.needed_sources().all(|seat| seat.connection.is_some())
             && self.builders.iter().all(|seat| seat.connection.is_some() || !seat.is_member())
@@ -248,19 +258,13 @@ impl Roster {
 
     /// Returns true if every source that is not excluded has registered.
     pub(super) fn has_all_sources(&self) -> bool {
-        self.connected_sources().union(&self.excluded).len() == self.sources.len()
+        self.connected_sources().union(self.owing.excluded()).len() == self.sources.len()
     }
 
     /// Returns true if every peer that a run needs has registered and all lanes are connected.
     pub(super) fn is_ready(&self) -> bool {
         let connected = self.sources.iter().filter(|seat| seat.connection.is_some());
         self.is_complete() && connected.into_iter().all(SourceSeat::is_ready)
-    }
-
-    /// Returns true if all peers of the run before the restart are back, with their lanes.
-    pub(super) fn is_back(&self) -> bool {
-        Self::positions(&self.up).all(|index| self.sources[index].is_ready())
-            && self.builders.iter().all(|seat| !seat.is_alive() || seat.connection.is_some())
     }
 
     /// Returns true if the run has no builder that may build events.
@@ -346,8 +350,7 @@ impl Roster {
 
     /// Returns the peers that have not prepared for the first event of the run yet.
     pub(super) fn waits_for_begun(&self) -> Vec<Peer> {
-        let unready =
-            |seat: &&SourceSeat| !seat.begun && (self.is_needed(seat.id) || seat.connection.is_some());
+        let unready = |seat: &&SourceSeat| !seat.begun && (self.owes(seat.id) || seat.connection.is_some());
         let sources = self.sources.iter().filter(unready).map(|seat| Peer::Source(seat.id));
         let builders = self.builders.iter().filter(|seat| !seat.begun && seat.is_member());
         sources.chain(builders.map(|seat| Peer::Builder(seat.id))).collect()
@@ -358,12 +361,6 @@ impl Roster {
         if let Seat::Builder(index) = seat {
             self.builders[index].note_highest(highest_run);
         }
-    }
-
-    /// Returns the builders that could not say which runs their storages know.
-    pub(super) fn unheard(&self) -> Vec<Peer> {
-        let unheard = self.builders.iter().filter(|seat| seat.highest_run.is_none() && seat.is_member());
-        unheard.map(|seat| Peer::Builder(seat.id)).collect()
     }
 
     /// Notes that a builder joins during the run. The builder gets no events until the sources have
@@ -404,19 +401,6 @@ impl Roster {
         self.builders[index].suspended = true;
     }
 
-    /// Returns true if all peers have reported that still can report. A peer that lost its
-    /// connection less than `patience` ago may still return and report.
-    pub(super) fn has_reported(&self, patience: core::time::Duration, now: Instant) -> bool {
-        let gone = |connected: bool, heard: Instant| !connected && now.since(heard) >= patience;
-        let sources = self.sources.iter().all(|seat| {
-            seat.report.is_some() || seat.incarnation == 0 || gone(seat.connection.is_some(), seat.last_heard)
-        });
-        let builders = self.builders.iter().all(|seat| {
-            seat.report.is_some() || !seat.is_alive() || gone(seat.connection.is_some(), seat.last_heard)
-        });
-        sources && builders
-    }
-
     /// Returns the journal entry for a peer that has registered.
     pub(super) fn registered(&self, seat: Seat) -> Registered {
         match seat {
@@ -432,8 +416,7 @@ impl Roster {
     pub(super) fn invariants(&self) {
         let all = SourceSet::first(self.sources.len());
         assert!(all.is_superset(&self.up) && all.is_superset(&self.awaited), "{self:?}");
-        assert!(self.excluded.is_superset(&self.released), "only excluded sources are released: {self:?}");
-        assert!(self.awaited.is_disjoint(&self.excluded), "events await no excluded source: {self:?}");
+        assert!(self.awaited.is_disjoint(self.owing.excluded()), "events await no excluded source: {self:?}");
         self.readouts.invariants(&all);
         assert!(self.lookup.agrees(&self.builders), "{:?}", self.lookup);
         for seat in self.builders.iter() {
@@ -443,4 +426,29 @@ impl Roster {
             );
         }
     }
+}
+
+/// Returns true if all peers of the run before the restart are back, with their lanes.
+pub(super) fn is_back(roster: &Roster) -> bool {
+    Roster::positions(&roster.up).all(|index| roster.sources[index].is_ready())
+        && roster.builders.iter().all(|seat| !seat.is_alive() || seat.connection.is_some())
+}
+
+/// Returns true if all peers have reported that still can report. A peer that lost its
+/// connection less than `patience` ago may still return and report.
+pub(super) fn has_reported(roster: &Roster, patience: core::time::Duration, now: Instant) -> bool {
+    let gone = |connected: bool, heard: Instant| !connected && now.since(heard) >= patience;
+    let sources = roster.sources.iter().all(|seat| {
+        seat.report.is_some() || seat.incarnation == 0 || gone(seat.connection.is_some(), seat.last_heard)
+    });
+    let builders = roster.builders.iter().all(|seat| {
+        seat.report.is_some() || !seat.is_alive() || gone(seat.connection.is_some(), seat.last_heard)
+    });
+    sources && builders
+}
+
+/// Returns the builders that could not say which runs their storages know.
+pub(super) fn unheard(roster: &Roster) -> Vec<Peer> {
+    let unheard = roster.builders.iter().filter(|seat| seat.highest_run.is_none() && seat.is_member());
+    unheard.map(|seat| Peer::Builder(seat.id)).collect()
 }

@@ -138,8 +138,8 @@ impl<'a> Summary<'a> {
             missing_by_cause: self.books.missing_by_cause(index).clone(),
             absent: self.books.absent_by_cause(index).values().sum(),
             absent_by_cause: self.books.absent_by_cause(index).clone(),
-            expendable: self.roster.is_expendable(index),
-            excluded: self.roster.is_excluded(index),
+            expendable: self.roster.owing().is_expendable(index),
+            excluded: self.roster.owing().is_excluded(index),
             missing_at_end: match &seat.report {
                 Some(own) => self.books.counts().triggered.saturating_sub(own.last_event),
                 None => 0,

@@ -211,8 +211,11 @@ pub(super) fn survey(
             missing: books.missing(index),
             missing_by_cause: books.missing_by_cause(index).clone(),
             absent: books.absent_by_cause(index).values().sum(),
-            expendable: roster.is_expendable(index),
-            exclusion: roster.is_excluded(index).then(|| books.findings().reason_of_exclusion(seat.id, plan)),
+            expendable: roster.owing().is_expendable(index),
+            exclusion: roster
+                .owing()
+                .is_excluded(index)
+                .then(|| books.findings().reason_of_exclusion(seat.id, plan)),
             last,
             last_by_us: fraction(last_by_ns as f64 / 1e3, last as f64),
             alignment: watch.and_then(|watch| watch.survey(seat.id)),

@@ -100,7 +100,7 @@ impl Verdicts<'_> {
                 "since event {since}, timestamps of {named} disagree with the others, and the run ended before it was clear why"
             );
             match inquiry.is_suspect() {
-                true => self.core.problem(format!("{text}; {REMEDY}"), now),
+                true => self.core.books.problem(format!("{text}; {REMEDY}"), &mut self.core.outbox, now),
                 false => self.remark(text, now),
             }
         }
@@ -150,7 +150,7 @@ impl Verdicts<'_> {
             return;
         }
         tracing::error!(%run, "run {run}: {text}; {REMEDY}");
-        self.core.problem(format!("{text}; {REMEDY}"), now);
+        self.core.books.problem(format!("{text}; {REMEDY}"), &mut self.core.outbox, now);
         // Fragments that were exchanged in single events are over.
         let lasts = finding.verdict != Explanation::SwappedPair;
         self.judge(source, lasts.then_some(Misaligned { since, sentence }), now);

@@ -1,6 +1,7 @@
 //! Handshakes and control messages, and the checked conversion of their numbers to the types of
 //! this crate. On the wire, a message is its length (u32, little-endian, at most [`MAX_MESSAGE`]),
 //! then its Protobuf bytes.
+// tidy: long because the limits and the checks of all messages stand together.
 
 mod reports;
 mod messages;

@@ -7,6 +7,7 @@ use crate::{
     id::{EventId, SourceId},
     supervisor::{
         ChangeError, OwingRequest, PlanError, Recipients, RunPlan, RunState, SourceLoss,
+        exclusions::Exclusions,
         tests::{Stage, builder, complete, plan, source, to},
     },
     trigger::TriggerKind,
@@ -20,7 +21,7 @@ fn request(id: u16, excludes: bool, from: Option<u64>) -> OwingRequest {
 
 impl Stage {
     fn asks(&mut self, id: u16, excludes: bool, from: Option<u64>) -> Result<(), ChangeError> {
-        let result = self.core.exclusions().change(&request(id, excludes, from), self.now);
+        let result = Exclusions { core: &mut self.core }.change(&request(id, excludes, from), self.now);
         self.poll();
         self.core.invariants();
         result

@@ -39,7 +39,7 @@ impl PeerMembership<'_> {
             return false;
         }
         let waits = self.is_excused(now) || self.plan.on_source_loss == SourceLoss::Wait;
-        let is_awaited = waits && !self.phase.is_draining() && self.roster.owes(index);
+        let is_awaited = waits && !self.phase.is_draining() && self.roster.owing().owes(index);
         self.roster.note_absence(index, is_awaited, now);
         let seat = self.roster.source(index);
         let (source, named) = (seat.id, self.plan.named(Peer::Source(seat.id)));
@@ -85,7 +85,7 @@ impl PeerMembership<'_> {
         }
         let waits = self.plan.on_source_loss == SourceLoss::Wait
             && !self.phase.is_draining()
-            && self.roster.owes(index);
+            && self.roster.owing().owes(index);
         self.roster.set_awaited(index, is_quiet && waits);
         self.due.roster = true;
     }

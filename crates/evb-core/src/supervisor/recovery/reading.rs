@@ -9,6 +9,7 @@ use crate::{
         Phase, RecoverError, RunPlan, SupervisorCore,
         alignment::Misaligned,
         books::Books,
+        exclusions::Exclusions,
         journal::{What, sums},
         nonsense::{Nonsense, builder_id, content, epoch, nonsense, text},
         outstanding::OutstandingEvent,
@@ -107,7 +108,7 @@ impl Reading {
         core.outbox.raise_epoch(now);
         core.assigner.require_confirmations();
         core.roster.hear_everybody(now);
-        core.exclusions().plan_again();
+        Exclusions { core: &mut core }.plan_again();
         core.pulse.restart(now);
         let (run, decided) = (core.plan.run, core.outbox.decided());
         // A recovered run has taken all triggers up to this number.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Audience, Roster, Seat};
+use super::{Audience, Roster, Seat, SourceSeat};
 use crate::{
     index::{BuilderIndex, SourceIndex},
     set::SourceSet,
@@ -106,19 +106,31 @@ impl Roster {
         now: Instant,
     ) -> bool {
         let awaited = self.awaited.remove(index.get());
-        let verdict = if self.is_excluded(index) { Verdict::Excluded } else { Verdict::Closed };
+        let verdict = if self.owing.is_excluded(index) { Verdict::Excluded } else { Verdict::Closed };
         let seat = &mut self.sources[index];
-        let decided = outbox.decided();
-        while !awaited && seat.told < decided {
-            let count = (decided - seat.told).min(MAX_BATCH);
-            let mut decisions = Decisions { first: seat.told + 1, runs: Vec::new() };
-            decisions.extend(count as u32, verdict);
-            outbox.send(Recipients::Source(seat.id), Message::Decisions(decisions));
-            seat.told += count;
+        if !awaited {
+            tell_past(seat, verdict, outbox);
         }
         seat.end_absence(now);
         self.up.insert(index.get());
         awaited
+    }
+
+    /// Excludes a source from the next event on, as [`Owing::exclude`](super::Owing::exclude) does.
+    pub(in crate::supervisor) fn exclude(&mut self, index: SourceIndex, releases: bool) {
+        self.owing.exclude(index, releases);
+        self.awaited.remove(index.get());
+    }
+
+    /// Includes a source from the next event on.
+    pub(in crate::supervisor) fn include(&mut self, index: SourceIndex, is_awaited: bool) {
+        self.owing.include(index);
+        self.set_awaited(index, is_awaited);
+    }
+
+    /// Sends later decisions to the sources that are up, under the present roster version.
+    pub(in crate::supervisor) fn address(&self, outbox: &mut Outbox) {
+        outbox.address(self.contributing(), self.up.intersection(self.owing.excluded()), self.version);
     }
 
     /// Marks a source as down: later decisions are no longer sent to it.
@@ -189,45 +201,70 @@ impl Roster {
         }
         self.remember_audience(used);
         self.address(outbox);
-        let positions = |set: &SourceSet| set.iter().map(|index| index as u32).collect();
-        let change = RosterChange {
-            version: self.version,
-            up: positions(&self.up),
-            awaited: positions(&self.awaited),
-            quiet: positions(self.readouts.quiet()),
-            excluded: positions(&self.excluded),
-            released: positions(&self.released),
-        };
-        outbox.journal(What::Roster(change), now);
-        let is_in = |seat: &&BuilderSeat| if gathering { seat.connection.is_some() } else { seat.is_alive() };
-        let address = |seat: &BuilderSeat| BuilderAddress {
-            id: seat.id.number().into(),
-            listen: seat.listen.clone(),
-            incarnation: seat.incarnation,
-        };
-        let roster = crate::wire::control::Roster {
-            version: self.version,
-            sources: self.sources.iter().map(|seat| seat.id.number().into()).collect(),
-            up: self.numbers(&self.up),
-            builders: self.builders.iter().filter(is_in).map(address).collect(),
-            max_fragment: self.sources.iter().map(|seat| seat.max_fragment).collect(),
-            incarnations: self.sources.iter().map(|seat| seat.incarnation).collect(),
-            awaited: self.numbers(&self.awaited),
-            quiet: self.numbers(self.readouts.quiet()),
-            excluded: self.numbers(&self.excluded),
-            expendable: self.numbers(&self.expendable),
-            released: self.numbers(&self.released),
-        };
-        outbox.send(Recipients::Everyone, Message::Roster(roster));
+        outbox.journal(What::Roster(change_of(self)), now);
+        outbox.send(Recipients::Everyone, Message::Roster(message_of(self, gathering)));
     }
 
     /// Keeps the audiences only of the versions in `used` and of the present version.
     pub(super) fn remember_audience(&mut self, used: &BTreeSet<u32>) {
         self.audiences.retain(|version, _| used.contains(version));
-        let contributing = self.contributing();
-        let expected = contributing.without(self.readouts.quiet()).union(&self.awaited);
-        let quiet = contributing.without(&expected);
-        let excluded = self.excluded.clone();
-        self.audiences.insert(self.version, Audience { expected, quiet, excluded });
+        self.audiences.insert(self.version, audience_of(self));
+    }
+}
+
+/// Returns the journal entry for the present roster version.
+fn change_of(roster: &Roster) -> RosterChange {
+    let positions = |set: &SourceSet| set.iter().map(|index| index as u32).collect();
+    RosterChange {
+        version: roster.version,
+        up: positions(&roster.up),
+        awaited: positions(&roster.awaited),
+        quiet: positions(roster.readouts.quiet()),
+        excluded: positions(roster.owing.excluded()),
+        released: positions(roster.owing.released()),
+    }
+}
+
+/// Returns the message about the present roster version. While `gathering`, it has only the
+/// builders that are connected.
+fn message_of(roster: &Roster, gathering: bool) -> crate::wire::control::Roster {
+    let is_in = |seat: &&BuilderSeat| if gathering { seat.connection.is_some() } else { seat.is_alive() };
+    let address = |seat: &BuilderSeat| BuilderAddress {
+        id: seat.id.number().into(),
+        listen: seat.listen.clone(),
+        incarnation: seat.incarnation,
+    };
+    crate::wire::control::Roster {
+        version: roster.version,
+        sources: roster.sources.iter().map(|seat| seat.id.number().into()).collect(),
+        up: roster.numbers(&roster.up),
+        builders: roster.builders.iter().filter(is_in).map(address).collect(),
+        max_fragment: roster.sources.iter().map(|seat| seat.max_fragment).collect(),
+        incarnations: roster.sources.iter().map(|seat| seat.incarnation).collect(),
+        awaited: roster.numbers(&roster.awaited),
+        quiet: roster.numbers(roster.readouts.quiet()),
+        excluded: roster.numbers(roster.owing.excluded()),
+        expendable: roster.numbers(roster.owing.expendable()),
+        released: roster.numbers(roster.owing.released()),
+    }
+}
+
+/// Returns the sources that the events of the present roster version concern.
+fn audience_of(roster: &Roster) -> Audience {
+    let contributing = roster.contributing();
+    let expected = contributing.without(roster.readouts.quiet()).union(&roster.awaited);
+    let quiet = contributing.without(&expected);
+    Audience { expected, quiet, excluded: roster.owing.excluded().clone() }
+}
+
+/// Tells a source the verdict on all events that were decided while it was away.
+fn tell_past(seat: &mut SourceSeat, verdict: Verdict, outbox: &mut Outbox) {
+    let decided = outbox.decided();
+    while seat.told < decided {
+        let count = (decided - seat.told).min(MAX_BATCH);
+        let mut decisions = Decisions { first: seat.told + 1, runs: Vec::new() };
+        decisions.extend(count as u32, verdict);
+        outbox.send(Recipients::Source(seat.id), Message::Decisions(decisions));
+        seat.told += count;
     }
 }

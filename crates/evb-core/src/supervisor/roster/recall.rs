@@ -93,7 +93,8 @@ impl Roster {
         }
         let awaited = self.recalled_sources(&change.awaited)?;
         self.readouts = Readouts::quiet_at(self.recalled_sources(&change.quiet)?);
-        self.recall_excluded(&change.excluded, &change.released)?;
+        let released = self.recalled_sources(&change.released)?;
+        self.owing.recall(self.recalled_sources(&change.excluded)?, released)?;
         for (index, seat) in self.sources.iter_mut().enumerate() {
             match (up.contains(index), seat.down) {
                 (false, None) if is_started => seat.down = Some(at),
@@ -143,20 +144,11 @@ impl Roster {
         }
         self.up = self.recalled_sources(&totals.up)?;
         self.awaited = self.recalled_sources(&totals.awaited)?;
-        self.recall_excluded(&totals.excluded, &totals.released)?;
+        let released = self.recalled_sources(&totals.released)?;
+        self.owing.recall(self.recalled_sources(&totals.excluded)?, released)?;
         if totals.sources.len() != self.sources.len() {
             return nonsense("the totals are of another number of sources");
         }
-        Ok(())
-    }
-
-    fn recall_excluded(&mut self, excluded: &[u32], released: &[u32]) -> Result<(), Nonsense> {
-        self.excluded = self.recalled_sources(excluded)?;
-        self.released = self.recalled_sources(released)?;
-        if !self.excluded.is_superset(&self.released) {
-            return nonsense("a source is released that is not excluded");
-        }
-        self.awaited = self.awaited.without(&self.excluded);
         Ok(())
     }
 

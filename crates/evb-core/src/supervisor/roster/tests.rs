@@ -88,9 +88,9 @@ fn who_is_silent_is_heard_again() {
     assert!(!roster.has_active_builder() && !roster.lacks_builders());
     assert_eq!((roster.hear(seat, NOW), roster.hear(seat, NOW)), (Some(true), Some(false)));
     assert!(roster.disconnect(seat, "cut") && !roster.disconnect(seat, "cut"));
-    assert_eq!((roster.hear(seat, NOW), roster.is_back()), (None, false));
+    assert_eq!((roster.hear(seat, NOW), is_back(&roster)), (None, false));
     roster.end_incarnation(builder(0));
-    assert!(roster.lacks_builders() && roster.is_back());
+    assert!(roster.lacks_builders() && is_back(&roster));
 }
 
 #[test]
@@ -113,6 +113,6 @@ fn reports_are_waited_for_while_they_may_come() {
     assert!(keep_report(&mut roster, Seat::Builder(builder(0)), of_builder, NOW).is_ok());
     assert!(keep_report(&mut roster, Seat::Source(source(0)), of_source, NOW).is_ok());
     roster.disconnect(Seat::Source(source(1)), "cut");
-    assert!(!roster.has_reported(patience, NOW + Duration::from_secs(1)));
-    assert!(roster.has_reported(patience, NOW + patience));
+    assert!(!has_reported(&roster, patience, NOW + Duration::from_secs(1)));
+    assert!(has_reported(&roster, patience, NOW + patience));
 }

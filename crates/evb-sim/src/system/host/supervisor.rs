@@ -14,7 +14,7 @@ use evb_core::{
     },
     session::HANDSHAKE_TIMEOUT,
     supervisor::{
-        Keeper, OwingRequest, Progress, Recipients, RecoverError, Recovery, RunPlan, RunState,
+        Keeper, OwingRequest, Progress, Recipients, RecoverError, Recovery, RunChange, RunPlan, RunState,
         SupervisorCore, SupervisorOutput, SupervisorRole,
     },
     time::{Instant, earlier},
@@ -144,7 +144,14 @@ impl SupervisorHost {
     ) -> Result<Result<(), String>, Failure> {
         let now = around.now();
         around.say(|| format!("is asked for {command:?}"));
-        let Some(leading) = &mut self.leading else { return Ok(order(self.role.run_mut(), command, now)) };
+        let Some(leading) = &mut self.leading else {
+            if let Command::Exclude(..) | Command::Include(_) = command {
+                let request = owing(self.role.core(), command);
+                let changed = self.role.change(RunChange::Owe(request), now);
+                return Ok(changed.map_err(|error| error.to_string()));
+            }
+            return Ok(order(self.role.run_mut(), command, now));
+        };
         if !leading.has_run() {
             return Ok(Err("no run is open".to_owned()));
         }
@@ -374,10 +381,8 @@ fn order(core: &mut SupervisorCore, command: Command, now: Instant) -> Result<()
         Command::Resume => core.resume(now),
         Command::Add(id) => core.add_builder(id, now),
         Command::Remove(id) => core.remove_builder(id, now),
-        Command::Exclude(..) | Command::Include(_) => {
-            let request = owing(core, command);
-            core.change_owing(&request, now)
-        }
+        // The role makes these changes.
+        Command::Exclude(..) | Command::Include(_) => Ok(()),
     };
     changed.map_err(|error| error.to_string())
 }
