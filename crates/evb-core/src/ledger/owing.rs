@@ -50,6 +50,12 @@ impl OwingChange {
         Self { excluded: false, ..Self::exclude(source, from, why) }
     }
 
+    /// Returns true if an earlier change of the same source has no effect any more, because it
+    /// applies from the same event on or from a later one.
+    pub(crate) fn replaces(&self, earlier: &Self) -> bool {
+        earlier.source == self.source && earlier.from >= self.from
+    }
+
     /// Returns the entry of the journal.
     pub(crate) fn entry(&self) -> Exclusion {
         Exclusion {

@@ -22,6 +22,12 @@ impl PlannedChanges {
         self.0.first().map_or(u64::MAX, |change| change.from.number() - 1)
     }
 
+    /// Drops the planned changes that a new one replaces: those of its source that apply from its
+    /// first event on.
+    fn replace(&mut self, new: &OwingChange) {
+        self.0.retain(|planned| !new.replaces(planned));
+    }
+
     pub(super) fn plan(&mut self, change: OwingChange) {
         let place = self.0.partition_point(|other| other.from <= change.from);
         self.0.insert(place, change);
@@ -83,6 +89,7 @@ impl Exclusions<'_> {
         if core.books.is_started() {
             change.utc = core.begun().utc(now);
         }
+        core.planned_changes.replace(&change);
         core.books.note_exclusion(change.clone(), &mut core.outbox, now);
         if from > next {
             let named = core.plan.named(Peer::Source(id));

@@ -40,6 +40,7 @@ impl Findings {
     }
 
     pub(super) fn note_exclusion(&mut self, change: OwingChange) {
+        self.exclusions.retain(|known| !change.replaces(known));
         if self.exclusions.len() < EXCLUSIONS_LIMIT {
             self.exclusions.push(change);
         }

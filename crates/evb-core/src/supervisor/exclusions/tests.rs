@@ -129,6 +129,24 @@ fn impossible_requests_are_refused() {
     assert_eq!(stage.asks(5, true, None), Err(ChangeError::LastSource(last)), "3 will be excluded");
 }
 
+/// The last word of an operator holds, also in a supervisor that goes on.
+#[test]
+fn a_change_replaces_those_that_were_planned_for_later() {
+    let plan = RunPlan { journal: true, slots: 40, ..plan(TriggerKind::External) };
+    let mut stage = Stage::running(plan.clone());
+    stage.asks(3, true, Some(10)).unwrap();
+    stage.trigger(2);
+    stage.asks(3, false, None).unwrap();
+    stage.trigger(2);
+    for mut stage in [stage.followed_by(&plan, stage.journal.clone()).with_everybody(), stage] {
+        stage.verdicts();
+        (0..20).for_each(|_| stage.trigger(1));
+        let told = stage.verdicts().into_iter().flat_map(|(_, runs)| runs);
+        assert!(told.into_iter().all(|(.., verdict)| verdict != Verdict::Excluded));
+        stage.core.invariants();
+    }
+}
+
 #[test]
 fn a_plan_in_which_nothing_is_owed_is_refused() {
     let known = plan(TriggerKind::External);
