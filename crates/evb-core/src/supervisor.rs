@@ -303,8 +303,8 @@ impl SupervisorCore {
                 self.stop_gathering(now)
             }
             Phase::Beginning { until } if self.is_over(until, now) => {
-                let silent = self.beginning().find_silent();
-                self.beginning().settle(silent, now);
+                let waited = self.beginning().stop_waiting(now);
+                self.beginning().settle(waited, now);
             }
             Phase::Running { until } => {
                 let taken = self.deciding(now).take_due(now, until);

@@ -171,7 +171,12 @@ fn excluding_a_frozen_source_lets_the_run_go_on() {
     assert!(table.contains("source 3 (calo) is excluded (no power)"), "{table}");
     assert!(system.refuses(&["exclude", "source", "3", "--why", "x"]).contains("excluded already"));
     assert!(system.refuses(&["exclude", "source", "9", "--why", "x"]).contains("no source 9"));
-    assert!(system.refuses(&["exclude", "source", "tpc", "--why", "x"]).contains("no source of the run"));
+    assert!(
+        system
+            .refuses(&["exclude", "source", "tpc", "--why", "x"])
+            .contains("not exactly one of its sources")
+    );
+    assert!(system.refuses(&["exclude", "source", "", "--why", "x"]).contains("not exactly one"));
     assert!(system.refuses(&["exclude", "source", "1"]).contains("no reason is given"));
     assert!(
         system.refuses(&["exclude", "source", "1", "--from", "1", "--why", "x"]).contains("decided already")

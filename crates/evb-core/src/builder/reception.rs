@@ -73,13 +73,13 @@ pub(super) enum LaneEffect {
 }
 
 impl Reception {
-    /// Returns an empty lane that starts with these `counters` of its source.
     /// Sets the size of the largest fragment of a source that has not registered before.
     pub(super) fn set_max_fragment(&mut self, max_fragment: Bytes) {
         self.max_fragment = max_fragment;
         self.incoming.set_max_fragment(max_fragment.count());
     }
 
+    /// Returns an empty lane that starts with these `counters` of its source.
     pub(super) fn new(index: LaneIndex, max_fragment: Bytes, counters: LaneReport) -> Self {
         Self {
             index,

@@ -4,6 +4,7 @@
 mod tests;
 
 use core::{cmp::Reverse, fmt, time::Duration};
+use std::collections::BTreeSet;
 
 use super::{EventCounts, RunReport};
 use crate::{
@@ -76,10 +77,11 @@ impl RunReport {
         let named = absences.iter().take(NAMED_ABSENCES);
         let mut texts: Vec<String> =
             named.map(|(events, id, cause)| format!("{events} without source {id} ({cause})")).collect();
-        let others = absences.len().saturating_sub(NAMED_ABSENCES);
+        let others: BTreeSet<u16> = absences.iter().skip(NAMED_ABSENCES).map(|(_, id, _)| *id).collect();
         texts.extend(
-            (others > 0)
-                .then(|| format!("and others without {}", quantities::counted(others, "more source"))),
+            (!others.is_empty()).then(|| {
+                format!("and others without {}", quantities::counted(others.len(), "further source"))
+            }),
         );
         (!texts.is_empty()).then(|| texts.join(", "))
     }

@@ -138,7 +138,9 @@ impl Beginning<'_> {
         let (run, named) = (self.core.plan.run, self.core.plan.named(peer));
         tracing::warn!(peer = named, %run, reason, "{named} cannot take part in run {run}: {reason}; its log may say more");
         match self.core.phase {
-            Phase::Beginning { .. } => return Err(NotReady::Refused { peer, reason }),
+            Phase::Beginning { .. } if self.core.roster.needs(peer) => {
+                return Err(NotReady::Refused { peer, reason });
+            }
             // An answer to a beginning that was given up.
             Phase::Gathering { .. } | Phase::Ended => {}
             _ => self.turn_away(peer, seat, reason, now),
@@ -156,10 +158,16 @@ impl Beginning<'_> {
         self.core.roster.note_parting(seat, reason);
     }
 
-    /// Returns an error that names the peers that are absent, or else those that have not answered.
-    pub(super) fn find_silent(&self) -> Result<(), NotReady> {
+    /// Ends the wait for answers. Returns an error that names the peers that are absent, or else those
+    /// that have not answered; without those that owe nothing, the run starts.
+    pub(super) fn stop_waiting(&mut self, now: Instant) -> Result<(), NotReady> {
         self.find_absent()?;
-        Err(NotReady::Silent(self.core.roster.waits_for_begun()))
+        let silent = self.core.roster.waits_for_begun();
+        if silent.iter().any(|peer| self.core.roster.needs(*peer)) {
+            return Err(NotReady::Silent(silent));
+        }
+        self.start(now);
+        Ok(())
     }
 
     /// Returns an error if peers are absent, with the reasons.

@@ -256,13 +256,20 @@ impl Books {
         now: Instant,
     ) {
         let (mut complete, mut faults) = (0, 0);
+        // The number of events that each entry of the absences stands for.
+        let mut lacking = vec![0; completions.absences.len()];
         for (event, absence) in completions.events_with_absences() {
             let had = settle(event.number());
             complete += u64::from(had);
             faults += u64::from(!had);
-            for (id, cause) in absence.iter().filter(|_| had).flat_map(|absence| absence.absent_sources()) {
+            if let Some(events) = absence.and_then(|number| lacking.get_mut(number)) {
+                *events += u64::from(had);
+            }
+        }
+        for (absence, events) in completions.absences.iter().zip(lacking) {
+            for (id, cause) in absence.absent_sources().filter(|_| events > 0) {
                 if let Some(index) = source(id) {
-                    *self.absent[index].entry(cause).or_default() += 1;
+                    *self.absent[index].entry(cause).or_default() += events;
                 }
             }
         }

@@ -236,7 +236,7 @@ impl Dispatch<'_> {
             _ if self.intake.is_paused() => Cause::Paused,
             _ if self.outbox.is_stalled() => Cause::Journal,
             Phase::Recovering { .. } => Cause::Supervisor,
-            _ if self.roster.up().is_empty() => Cause::NoSource,
+            _ if self.roster.contributing().is_empty() => Cause::NoSource,
             _ if self.roster.is_deserted() => Cause::NoReadout,
             _ if !self.roster.has_active_builder() => Cause::NoBuilder,
             _ => Cause::Busy,

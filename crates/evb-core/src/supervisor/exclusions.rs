@@ -33,10 +33,16 @@ impl PlannedChanges {
         self.0.insert(place, change);
     }
 
-    /// Returns true if the last planned change excludes the source; `None` if no change of it is
-    /// planned.
-    fn will_be_excluded(&self, source: SourceId) -> Option<bool> {
-        self.0.iter().rev().find(|change| change.source == source).map(|change| change.excluded)
+    /// Returns true if the source is excluded from that event by a planned change; `None` if no change
+    /// of it applies to the event.
+    fn excludes(&self, source: SourceId, event: EventId) -> Option<bool> {
+        let mut before = self.0.iter().rev().filter(|change| change.from <= event);
+        before.find(|change| change.source == source).map(|change| change.excluded)
+    }
+
+    /// Returns true if a change of the source is planned for an event behind that one.
+    fn has_later(&self, source: SourceId, event: EventId) -> bool {
+        self.0.iter().any(|change| change.source == source && change.from > event)
     }
 
     /// Returns the next change if it applies to event `next`.
@@ -66,29 +72,31 @@ impl Exclusions<'_> {
             return Err(ChangeError::NotRunning);
         }
         let index = core.roster.source_index(id).ok_or(ChangeError::UnknownSource(id))?;
-        let is_excluded = core
-            .planned_changes
-            .will_be_excluded(id)
-            .unwrap_or_else(|| core.roster.owing().is_excluded(index));
-        match (request.excludes, is_excluded) {
-            (true, true) => return Err(ChangeError::Excluded(id)),
-            (false, false) => return Err(ChangeError::NotExcluded(id)),
-            (true, false) if !core.roster.owing().is_expendable(index) && self.owing_at_the_end() == 1 => {
-                return Err(ChangeError::LastSource(id));
-            }
-            _ => {}
-        }
-        let core = &mut *self.core;
         let next = EventId::new(core.outbox.decided() + 1);
         let from = request.from.unwrap_or(next);
         if from < next {
             return Err(ChangeError::PastEvent { from, next });
+        }
+        let owing = core.roster.owing();
+        let is_excluded = core.planned_changes.excludes(id, from).unwrap_or_else(|| owing.is_excluded(index));
+        // An exclusion that was planned has released no event.
+        let releases = request.excludes && request.from.is_none() && !owing.released().contains(index.get());
+        if request.excludes == is_excluded && !releases && !core.planned_changes.has_later(id, from) {
+            let known = if is_excluded { ChangeError::Excluded } else { ChangeError::NotExcluded };
+            return Err(known(id));
         }
         let make = if request.excludes { OwingChange::exclude } else { OwingChange::include };
         let mut change = make(id, from, &request.why);
         if core.books.is_started() {
             change.utc = core.begun().utc(now);
         }
+        let mut planned = core.planned_changes.clone();
+        planned.replace(&change);
+        planned.plan(change.clone());
+        if !self.leaves_something_owed(&planned) {
+            return Err(ChangeError::LastSource(id));
+        }
+        let core = &mut *self.core;
         core.planned_changes.replace(&change);
         core.books.note_exclusion(change.clone(), &mut core.outbox, now);
         if from > next {
@@ -110,16 +118,16 @@ impl Exclusions<'_> {
         }
     }
 
-    /// Returns the number of sources that owe fragments when all planned changes are made.
-    fn owing_at_the_end(&self) -> usize {
-        let core = &self.core;
-        let owes = |index: &SourceIndex| {
-            let id = core.roster.source(*index).id;
-            let is_excluded = core.planned_changes.will_be_excluded(id);
-            !core.roster.owing().is_expendable(*index)
-                && !is_excluded.unwrap_or_else(|| core.roster.owing().is_excluded(*index))
+    /// Returns true if each event is owed a fragment when these changes are made.
+    fn leaves_something_owed(&self, planned: &PlannedChanges) -> bool {
+        let roster = &self.core.roster;
+        let owes = |index: SourceIndex, event: EventId| {
+            let is_excluded = planned.excludes(roster.source(index).id, event);
+            !roster.owing().is_expendable(index)
+                && !is_excluded.unwrap_or_else(|| roster.owing().is_excluded(index))
         };
-        core.roster.sources().positions().filter(owes).count()
+        let firsts = planned.0.iter().map(|change| change.from);
+        firsts.into_iter().all(|event| roster.sources().positions().any(|index| owes(index, event)))
     }
 
     /// Makes the planned changes that apply to the next event.
@@ -133,21 +141,30 @@ impl Exclusions<'_> {
     }
 
     /// Plans again the recorded changes that apply to events that are not decided, in a supervisor
-    /// that continues from its journal. A change that was made already has no effect a second time.
+    /// that continues from its journal, unless they are made already.
     pub(super) fn plan_again(&mut self) {
         let decided = EventId::new(self.core.outbox.decided());
         let changes = self.core.books.findings().exclusions().iter();
         let later: Vec<OwingChange> = changes.filter(|change| change.from > decided).cloned().collect();
+        let is_made = |change: &OwingChange| {
+            let index = self.core.roster.source_index(change.source);
+            let is_excluded = index.is_some_and(|index| self.core.roster.owing().is_excluded(index));
+            change.from.number() == decided.number() + 1 && is_excluded == change.excluded
+        };
+        let later: Vec<OwingChange> = later.into_iter().filter(|change| !is_made(change)).collect();
         later.into_iter().for_each(|change| self.core.planned_changes.plan(change));
     }
 
     fn apply(&mut self, change: &OwingChange, index: SourceIndex, releases: bool) {
         let core = &mut *self.core;
         if change.excluded {
-            core.roster.exclude(index, releases);
+            // Earlier events would wait for a source that is lost until it is back.
+            let is_awaited = core.roster.awaited().contains(index.get());
+            core.roster.exclude(index, releases || is_awaited);
         } else {
             let is_away = !core.roster.is_up(index) || core.roster.readouts().is_quiet(index);
-            let waits = core.plan.on_source_loss == SourceLoss::Wait && core.phase.is_running();
+            let is_wanted = core.phase.is_under_way() && !core.phase.is_draining();
+            let waits = core.plan.on_source_loss == SourceLoss::Wait && is_wanted;
             core.roster.include(index, is_away && waits && !core.roster.owing().is_expendable(index));
         }
         // Before all peers have come, there is no roster that could change.

@@ -245,7 +245,9 @@ impl PeerMembership<'_> {
         let awaited = self.roster.raise(index, self.outbox, now);
         let source = self.roster.source(index).id;
         tracing::info!(%source, "{} is up: it is connected to all builders", self.plan.named(Peer::Source(source)));
-        self.pulse.find_source();
+        if !self.roster.owing().is_excluded(index) {
+            self.pulse.find_source();
+        }
         self.due.roster = true;
         if awaited {
             self.due.holdings.insert(index.get());
@@ -294,7 +296,7 @@ impl PeerMembership<'_> {
                 self.lower(index, cause, now);
             }
         }
-        if self.roster.up().is_empty() {
+        if self.roster.contributing().is_empty() {
             self.pulse.lose_sources(now, self.plan.absence_limit(true));
         }
         for index in self.roster.builders().positions() {

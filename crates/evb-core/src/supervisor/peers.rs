@@ -63,6 +63,9 @@ impl SupervisorCore {
             return;
         };
         self.membership().lose(peer, seat, cause, now);
+        if self.phase.is_beginning() && !self.roster.needs(peer) {
+            self.begin_if_ready(now);
+        }
         self.close_if_all_reported(now);
     }
 
@@ -186,7 +189,7 @@ impl SupervisorCore {
         self.outbox.push(Output::Drop { peer, reason: reason.clone() });
         self.handle_disconnect(peer, &reason, now);
         self.roster.note_parting(seat, reason.clone());
-        if self.phase.is_beginning() {
+        if self.phase.is_beginning() && self.roster.needs(peer) {
             self.beginning().settle(Err(NotReady::Refused { peer, reason }), now);
         }
     }

@@ -193,13 +193,13 @@ impl Roster {
 
     /// Returns true if events expect no source.
     pub(super) fn is_idle(&self) -> bool {
-        self.readouts.are_quiet(&self.contributing())
+        self.readouts.are_quiet(&self.up, self.owing.excluded())
     }
 
     /// Returns true if no source can deliver: none is up, or the readout of each is gone.
     #[inline]
     pub(super) fn is_deserted(&self) -> bool {
-        self.readouts.are_gone(&self.contributing())
+        self.readouts.are_gone(&self.up, self.owing.excluded())
     }
 
     /// Returns the sources that outstanding events concern, by roster version.
@@ -237,13 +237,24 @@ impl Roster {
 
     /// Returns the sources that have registered, but have not connected lanes to all builders.
     pub(super) fn unconnected(&self) -> Vec<Peer> {
-        let waiting = self.sources.iter().filter(|seat| seat.connection.is_some() && !seat.ready);
+        let waiting = self.joining_sources().filter(|seat| !seat.ready);
         waiting.map(|seat| Peer::Source(seat.id)).collect()
     }
 
     /// Returns the seats of the sources without which a run does not begin.
     fn needed_sources(&self) -> impl Iterator<Item = &SourceSeat> {
         self.sources.iter().filter(|seat| self.owes(seat.id))
+    }
+
+    /// Returns true if a run does not begin without that peer.
+    pub(super) fn needs(&self, peer: Peer) -> bool {
+        if let Peer::Source(id) = peer { self.owes(id) } else { true }
+    }
+
+    /// Returns the seats of the sources that are connected and not excluded.
+    fn joining_sources(&self) -> impl Iterator<Item = &SourceSeat> {
+        let seats = self.sources.iter().enumerate().filter(|(_, seat)| seat.connection.is_some());
+        seats.filter(|(index, _)| !self.owing.excluded().contains(*index)).map(|(_, seat)| seat)
     }
 
     /// Returns true if events are owed fragments of that source.
@@ -263,8 +274,7 @@ impl Roster {
 
     /// Returns true if every peer that a run needs has registered and all lanes are connected.
     pub(super) fn is_ready(&self) -> bool {
-        let connected = self.sources.iter().filter(|seat| seat.connection.is_some());
-        self.is_complete() && connected.into_iter().all(SourceSeat::is_ready)
+        self.is_complete() && self.joining_sources().all(SourceSeat::is_ready)
     }
 
     /// Returns true if the run has no builder that may build events.
@@ -350,8 +360,9 @@ impl Roster {
 
     /// Returns the peers that have not prepared for the first event of the run yet.
     pub(super) fn waits_for_begun(&self) -> Vec<Peer> {
-        let unready = |seat: &&SourceSeat| !seat.begun && (self.owes(seat.id) || seat.connection.is_some());
-        let sources = self.sources.iter().filter(unready).map(|seat| Peer::Source(seat.id));
+        let needed = self.needed_sources().filter(|seat| seat.connection.is_none());
+        let unready = needed.chain(self.joining_sources()).filter(|seat| !seat.begun);
+        let sources = unready.map(|seat| Peer::Source(seat.id));
         let builders = self.builders.iter().filter(|seat| !seat.begun && seat.is_member());
         sources.chain(builders.map(|seat| Peer::Builder(seat.id))).collect()
     }

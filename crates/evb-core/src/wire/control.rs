@@ -10,6 +10,7 @@ mod part_count;
 use crate::{
     event::{Cause, MissingSource},
     id::{BuilderId, EventId, Peer, RunId, SourceId},
+    set::MAX_SOURCES,
     time::{ClockState, Instant, Utc, WallClock},
 };
 
@@ -249,11 +250,12 @@ impl Completions {
         }
     }
 
-    /// Returns the complete events, each with the sources that did not owe it a fragment and
-    /// contributed none.
-    pub(crate) fn events_with_absences(&self) -> impl Iterator<Item = (EventId, Option<&Absence>)> {
+    /// Returns the complete events, each with the number of the entry in `absences` that stands for
+    /// it.
+    pub(crate) fn events_with_absences(&self) -> impl Iterator<Item = (EventId, Option<usize>)> {
+        let numbered = self.absences.iter().enumerate();
         let each =
-            self.absences.iter().flat_map(|absence| core::iter::repeat_n(absence, absence.events as usize));
+            numbered.flat_map(|(number, absence)| core::iter::repeat_n(number, absence.events as usize));
         self.events().zip(each.map(Some).chain(core::iter::repeat(None)))
     }
 
@@ -270,12 +272,20 @@ impl Completions {
     /// Checks the lists of a message that a builder sent (docs/reference/protocol.md RUN-12).
     pub(crate) fn check(&self) -> Result<(), MalformedMessage> {
         let fault = |problem| Err(MalformedMessage { message: "Completions", problem });
-        let covered: u64 = self.absences.iter().map(|absence| u64::from(absence.events)).sum();
-        if covered > self.complete.len() as u64 {
+        let sum = |of: fn(&Absence) -> u64| self.absences.iter().map(of).sum::<u64>();
+        if sum(|absence| absence.events.into()) > self.complete.len() as u64 {
             return fault("it names absent sources of more events than it has");
         }
-        if self.absences.iter().any(|absence| absence.sources.len() != absence.causes.len()) {
-            return fault("absent sources and their causes differ in number");
+        if sum(|absence| absence.sources.len() as u64) > MAX_MISSING as u64 {
+            return fault("it names more absent sources than one message may");
+        }
+        for absence in &self.absences {
+            if absence.sources.len() != absence.causes.len() || absence.sources.len() > MAX_SOURCES {
+                return fault("absent sources and their causes differ in number, or are too many");
+            }
+            if absence.causes.iter().any(|code| *code > u8::MAX.into()) {
+                return fault("the cause of an absent source is above 255");
+            }
         }
         self.exceptions.iter().try_for_each(Exception::check)
     }

@@ -58,18 +58,17 @@ enum SourceName {
 }
 
 impl SourceName {
-    /// Returns the id; `None` if no source of the run has that name.
+    /// Returns the id of the only source of the run that is meant; `None` if there is none, or if
+    /// the name is that of several.
     async fn find(self, lead: &RunControl) -> Option<u16> {
         let name = match self {
             Self::Id(id) => return Some(id),
+            Self::Name(name) if name.is_empty() => return None,
             Self::Name(name) => name,
         };
-        let survey = lead.status().await.ok()?.survey;
-        survey
-            .iter()
-            .flat_map(|survey| &survey.sources)
-            .find(|source| source.name == name)
-            .map(|source| source.id)
+        let survey = lead.status().await.ok()?.survey?;
+        let mut named = survey.sources.iter().filter(|source| source.name == name);
+        named.next().filter(|_| named.next().is_none()).map(|source| source.id)
     }
 }
 
@@ -150,8 +149,8 @@ pub(super) async fn answer(lead: &RunControl, method: &Method, path: &str, body:
             let Some(source) = source.find(lead).await else {
                 return Answer::turned_away(
                     StatusCode::BAD_REQUEST,
-                    "no source of the run has this name",
-                    "give its id or its name, which the status lists",
+                    "no run is open, or not exactly one of its sources has this name",
+                    "give the id of the source, which the status lists",
                 );
             };
             let (excludes, from) = (what == "exclude", from.map(EventId::new));

@@ -150,6 +150,7 @@ fn absences_stay_with_their_events() {
         let rest = message.clone().without(known);
         rest.check().unwrap();
         let listed = rest.events_with_absences().map(|(event, absence)| {
+            let absence = absence.map(|number| &rest.absences[number]);
             let sources = absence.into_iter().flat_map(|absence| absence.absent_sources());
             (
                 event.number(),

@@ -5,13 +5,16 @@ use core::time::Duration;
 use crate::{
     event::{Cause, MissingSource},
     id::{EventId, SourceId},
+    ledger::Annotation,
     supervisor::{
         ChangeError, OwingRequest, PlanError, Recipients, RunPlan, RunState, SourceLoss,
         exclusions::Exclusions,
-        tests::{Stage, builder, complete, plan, source, to},
+        tests::{EVERYBODY, Stage, builder, complete, control, plan, source, to},
     },
     trigger::TriggerKind,
-    wire::control::{Completions, Message, ReadoutState, ReadoutStatus, Ready, Roster, Verdict},
+    wire::control::{
+        Begun, Completions, Leaving, Message, ReadoutState, ReadoutStatus, Ready, Roster, Verdict,
+    },
 };
 
 fn request(id: u16, excludes: bool, from: Option<u64>) -> OwingRequest {
@@ -124,7 +127,7 @@ fn impossible_requests_are_refused() {
     let (from, next) = (EventId::new(2), EventId::new(3));
     assert_eq!(stage.asks(3, true, Some(2)), Err(ChangeError::PastEvent { from, next }));
     stage.asks(3, true, Some(100)).unwrap();
-    assert_eq!(stage.asks(3, true, None), Err(ChangeError::Excluded(id)), "it is planned");
+    assert_eq!(stage.asks(3, true, Some(120)), Err(ChangeError::Excluded(id)), "it is planned");
     let last = SourceId::new(5);
     assert_eq!(stage.asks(5, true, None), Err(ChangeError::LastSource(last)), "3 will be excluded");
 }
@@ -272,4 +275,83 @@ fn the_report_says_without_whom_events_are_complete() {
     assert_eq!(report.verdict, "1 of 1 assigned events complete (of these, 1 without source 3 (excluded))");
     assert_eq!(report.changes.iter().map(|change| change.from.number()).collect::<Vec<_>>(), [1]);
     assert_eq!(report.sources[0].absent_by_cause[&Cause::Excluded], 1);
+}
+
+/// A source that owes nothing can neither refuse a start nor delay events.
+#[test]
+fn sources_that_owe_nothing_hold_up_no_start() {
+    let id = SourceId::new(3);
+    let hold = RunPlan { hold: true, ..plan(TriggerKind::External) };
+    let expendable = RunPlan { expendable: [id].into(), ..hold.clone() };
+    let mut stage = Stage::new(expendable.clone());
+    EVERYBODY.iter().for_each(|peer| {
+        stage.register(*peer);
+    });
+    [source(3), source(5)].into_iter().for_each(|peer| stage.says(peer, Message::Ready(Ready {})));
+    stage.core.handle_disconnect(source(3), "gone", stage.now);
+    stage.core.begin(&Annotation::default(), stage.now).unwrap();
+    stage.poll();
+    assert_eq!(stage.core.progress().state, RunState::Running);
+    stage.trigger(1);
+    assert_eq!(last_roster(&mut stage).up, [5], "events do not wait for a source that left before the start");
+
+    // It leaves while the run begins.
+    let mut stage = Stage::new(expendable);
+    EVERYBODY.iter().for_each(|peer| {
+        stage.register(*peer);
+    });
+    [source(3), source(5)].into_iter().for_each(|peer| stage.says(peer, Message::Ready(Ready {})));
+    stage.core.begin(&Annotation::default(), stage.now).unwrap();
+    stage.poll_once();
+    for peer in [source(5), builder(1), builder(2)] {
+        stage.core.handle_message(peer, control(Message::Begun(Begun::default())), stage.now);
+    }
+    stage.says(source(3), Message::Leaving(Leaving { reason: "no power".to_owned() }));
+    assert_eq!(stage.core.progress().state, RunState::Running);
+
+    // An excluded one is connected, and never ready.
+    let excluded = RunPlan { excluded: [(id, "no network".to_owned())].into(), ..hold };
+    let mut stage = Stage::new(excluded);
+    EVERYBODY.iter().for_each(|peer| {
+        stage.register(*peer);
+    });
+    stage.says(source(5), Message::Ready(Ready {}));
+    stage.core.begin(&Annotation::default(), stage.now).unwrap();
+    stage.poll();
+    assert_eq!(stage.core.progress().state, RunState::Running);
+    stage.core.invariants();
+}
+
+/// A frozen source may fill all slots before the event of a planned exclusion comes.
+#[test]
+fn an_exclusion_at_once_takes_the_place_of_one_that_was_planned() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.asks(3, true, Some(100)).unwrap();
+    stage.asks(3, true, None).unwrap();
+    stage.trigger(1);
+    assert_eq!(last_roster(&mut stage).released, [3]);
+}
+
+#[test]
+fn no_event_in_between_is_owed_nothing() {
+    let mut stage = Stage::running(plan(TriggerKind::External));
+    stage.asks(3, true, Some(100)).unwrap();
+    stage.asks(3, false, Some(200)).unwrap();
+    assert_eq!(stage.asks(5, true, Some(150)), Err(ChangeError::LastSource(SourceId::new(5))));
+    stage.asks(5, true, Some(200)).unwrap();
+}
+
+/// Events that wait for a lost source would never end.
+#[test]
+fn an_exclusion_from_an_event_on_releases_the_events_that_wait_for_a_lost_source() {
+    let on_source_loss = SourceLoss::Wait;
+    let mut stage = Stage::running(RunPlan { on_source_loss, ..plan(TriggerKind::External) });
+    stage.core.handle_disconnect(source(3), "gone", stage.now);
+    stage.trigger(1);
+    stage.asks(3, true, Some(3)).unwrap();
+    stage.trigger(1);
+    assert_eq!(last_roster(&mut stage).awaited, [3]);
+    stage.trigger(1);
+    let roster = last_roster(&mut stage);
+    assert_eq!((roster.awaited, roster.released), (vec![], vec![3]));
 }

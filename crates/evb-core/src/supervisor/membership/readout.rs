@@ -36,6 +36,8 @@ impl PeerMembership<'_> {
         }
         self.roster.lower(index, self.outbox);
         if !self.phase.is_under_way() {
+            // A run begins without a source that owes nothing, and its events do not wait for it.
+            self.due.roster |= self.roster.version() > 0 && !self.roster.owing().owes(index);
             return false;
         }
         let waits = self.is_excused(now) || self.plan.on_source_loss == SourceLoss::Wait;
@@ -45,7 +47,7 @@ impl PeerMembership<'_> {
         let (source, named) = (seat.id, self.plan.named(Peer::Source(seat.id)));
         let then = if is_awaited { "the run waits for it" } else { "events are built without it" };
         tracing::warn!(%source, cause, "{named} is down, and {then}: {cause}; its log says more");
-        if self.roster.up().is_empty() {
+        if self.roster.contributing().is_empty() {
             let limit = self.plan.absence_limit(seat.connection.is_some());
             self.pulse.lose_sources(now, limit);
         }

@@ -47,15 +47,15 @@ impl Readouts {
     }
 
     /// Returns true if events expect none of the sources `up`, so that each would end at once.
-    pub(in crate::supervisor) fn are_quiet(&self, up: &SourceSet) -> bool {
-        self.quiet.is_superset(up)
+    pub(in crate::supervisor) fn are_quiet(&self, up: &SourceSet, excluded: &SourceSet) -> bool {
+        up.is_covered_by(&self.quiet, excluded)
     }
 
-    /// Returns true if none of the sources `up` can deliver: the readout of each is gone, or there
-    /// is no source.
+    /// Returns true if none of the sources `up` can deliver: the readout of each is gone, or it is
+    /// excluded, or there is no source.
     #[inline]
-    pub(in crate::supervisor) fn are_gone(&self, up: &SourceSet) -> bool {
-        self.gone.is_superset(up)
+    pub(in crate::supervisor) fn are_gone(&self, up: &SourceSet, excluded: &SourceSet) -> bool {
+        up.is_covered_by(&self.gone, excluded)
     }
 
     /// Checks the invariants.
