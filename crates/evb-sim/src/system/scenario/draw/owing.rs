@@ -5,17 +5,20 @@ use evb_core::{id::SourceId, rng::Rng};
 
 use super::{Chance, Fault, Planned, Scenario, millis};
 
-/// Lets some sources be expendable in a third of the scenarios, and plans exclusions in a third of
-/// those in which no board slips: a slip is judged by all fragments around it.
+/// Lets some sources be expendable in a third of the scenarios, and plans exclusions in another
+/// third. Scenarios in which a board slips have neither: a slip is judged by all fragments around
+/// it.
 pub(super) fn draw(scenario: &mut Scenario) {
+    if scenario.boards.as_ref().is_some_and(|boards| boards.slip.is_some()) {
+        return;
+    }
     let chance = &mut Chance(Rng::new(scenario.seed ^ 0x6F77_696E_6721_2121));
     if scenario.sources > 1 && chance.percent(33) {
         let kept = chance.between(1, scenario.sources.into()) as u16;
         let others = (1..=scenario.sources).filter(|id| *id != kept && chance.percent(60));
         scenario.expendable = others.map(SourceId::new).collect();
     }
-    let slips = scenario.boards.as_ref().is_some_and(|boards| boards.slip.is_some());
-    if !chance.percent(33) || slips {
+    if !chance.percent(33) {
         return;
     }
     for run in 0..scenario.runs {
