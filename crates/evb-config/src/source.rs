@@ -148,8 +148,8 @@ pub(super) struct GivenSource {
     /// The need of events for the source. An event without a fragment of an `"essential"` source is
     /// incomplete. An event is complete without an `"expendable"` one, for which it waits until its
     /// deadline at most, and not at all while the source is down or its readout is silent; event
-    /// files list it as absent. A run that begins by itself waits for it for `start_timeout`. `on_source_loss` holds for essential sources only. At least one
-    /// source is essential.
+    /// files list it as absent. A run that begins by itself waits for it for `start_timeout`.
+    /// `on_source_loss` holds for essential sources only. At least one source is essential.
     ///
     /// Default: `"essential"`
     #[serde(default)]

@@ -10,7 +10,7 @@ use super::{
     FirstReadouts, NotReady, Output, Phase, Recipients, RunPlan, SupervisorCore,
     journal::What,
     peer_names::reason_of,
-    roster::{Roster, Seat, unheard},
+    roster::{Roster, Seat, needs, unconnected, unheard},
 };
 use crate::{
     id::{Peer, RunNumber},
@@ -42,7 +42,7 @@ impl Beginning<'_> {
             _ => return Err(NotReady::Begun),
         }
         self.find_absent()?;
-        let waiting = self.core.roster.unconnected();
+        let waiting = unconnected(&self.core.roster);
         if !waiting.is_empty() {
             return Err(NotReady::Unconnected(waiting));
         }
@@ -138,7 +138,7 @@ impl Beginning<'_> {
         let (run, named) = (self.core.plan.run, self.core.plan.named(peer));
         tracing::warn!(peer = named, %run, reason, "{named} cannot take part in run {run}: {reason}; its log may say more");
         match self.core.phase {
-            Phase::Beginning { .. } if self.core.roster.needs(peer) => {
+            Phase::Beginning { .. } if needs(&self.core.roster, peer) => {
                 return Err(NotReady::Refused { peer, reason });
             }
             // An answer to a beginning that was given up.
@@ -158,12 +158,12 @@ impl Beginning<'_> {
         self.core.roster.note_parting(seat, reason);
     }
 
-    /// Ends the wait for answers. Returns an error that names the peers that are absent, or else those
-    /// that have not answered; without those that owe nothing, the run starts.
+    /// Ends the wait for answers. Returns an error that names the peers that are absent, or else
+    /// those that have not answered; without those that owe nothing, the run starts.
     pub(super) fn stop_waiting(&mut self, now: Instant) -> Result<(), NotReady> {
         self.find_absent()?;
         let silent = self.core.roster.waits_for_begun();
-        if silent.iter().any(|peer| self.core.roster.needs(*peer)) {
+        if silent.iter().any(|peer| needs(&self.core.roster, *peer)) {
             return Err(NotReady::Silent(silent));
         }
         self.start(now);

@@ -33,8 +33,8 @@ impl PlannedChanges {
         self.0.insert(place, change);
     }
 
-    /// Returns true if the source is excluded from that event by a planned change; `None` if no change
-    /// of it applies to the event.
+    /// Returns true if the source is excluded from that event by a planned change; `None` if no
+    /// change of it applies to the event.
     fn excludes(&self, source: SourceId, event: EventId) -> Option<bool> {
         let mut before = self.0.iter().rev().filter(|change| change.from <= event);
         before.find(|change| change.source == source).map(|change| change.excluded)

@@ -15,7 +15,7 @@ use super::{
     peer_names::{names, reason_of, short, with_reasons},
     phase::Phase,
     pulse::Pulse,
-    roster::{Roster, Seat},
+    roster::{Roster, Seat, unconnected},
     roster_updates::RosterUpdates,
     seats::{BuilderSeat, Connection, Leaving},
 };
@@ -279,7 +279,7 @@ impl PeerMembership<'_> {
         let limit = self.plan.start_timeout.as_secs_f64();
         let absent = self.roster.absent();
         if absent.is_empty() {
-            let waiting = names(&self.roster.unconnected());
+            let waiting = names(&unconnected(self.roster));
             return format!(
                 "after {limit} s, these sources had not connected to all builders: {waiting}; their logs say why"
             );

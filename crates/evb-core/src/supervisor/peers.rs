@@ -5,7 +5,7 @@ use super::{
     admission::PeerAdmission,
     culprits::tell_drain,
     peer_names::reason_of,
-    roster::{Seat, has_reported, keep_report},
+    roster::{Seat, has_reported, keep_report, needs},
     seats::Leaving,
 };
 use crate::{
@@ -63,9 +63,7 @@ impl SupervisorCore {
             return;
         };
         self.membership().lose(peer, seat, cause, now);
-        if self.phase.is_beginning() && !self.roster.needs(peer) {
-            self.begin_if_ready(now);
-        }
+        self.begin_if_ready(now);
         self.close_if_all_reported(now);
     }
 
@@ -189,7 +187,7 @@ impl SupervisorCore {
         self.outbox.push(Output::Drop { peer, reason: reason.clone() });
         self.handle_disconnect(peer, &reason, now);
         self.roster.note_parting(seat, reason.clone());
-        if self.phase.is_beginning() && self.roster.needs(peer) {
+        if self.phase.is_beginning() && needs(&self.roster, peer) {
             self.beginning().settle(Err(NotReady::Refused { peer, reason }), now);
         }
     }

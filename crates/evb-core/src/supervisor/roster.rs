@@ -235,20 +235,9 @@ impl Roster {
         sources.map(|seat| Peer::Source(seat.id)).chain(builders.map(|seat| Peer::Builder(seat.id))).collect()
     }
 
-    /// Returns the sources that have registered, but have not connected lanes to all builders.
-    pub(super) fn unconnected(&self) -> Vec<Peer> {
-        let waiting = self.joining_sources().filter(|seat| !seat.ready);
-        waiting.map(|seat| Peer::Source(seat.id)).collect()
-    }
-
     /// Returns the seats of the sources without which a run does not begin.
     fn needed_sources(&self) -> impl Iterator<Item = &SourceSeat> {
         self.sources.iter().filter(|seat| self.owes(seat.id))
-    }
-
-    /// Returns true if a run does not begin without that peer.
-    pub(super) fn needs(&self, peer: Peer) -> bool {
-        if let Peer::Source(id) = peer { self.owes(id) } else { true }
     }
 
     /// Returns the seats of the sources that are connected and not excluded.
@@ -462,4 +451,15 @@ pub(super) fn has_reported(roster: &Roster, patience: core::time::Duration, now:
 pub(super) fn unheard(roster: &Roster) -> Vec<Peer> {
     let unheard = roster.builders.iter().filter(|seat| seat.highest_run.is_none() && seat.is_member());
     unheard.map(|seat| Peer::Builder(seat.id)).collect()
+}
+
+/// Returns the sources that have registered, but have not connected lanes to all builders.
+pub(super) fn unconnected(roster: &Roster) -> Vec<Peer> {
+    let waiting = roster.joining_sources().filter(|seat| !seat.ready);
+    waiting.map(|seat| Peer::Source(seat.id)).collect()
+}
+
+/// Returns true if a run does not begin without that peer.
+pub(super) fn needs(roster: &Roster, peer: Peer) -> bool {
+    if let Peer::Source(id) = peer { roster.owes(id) } else { true }
 }
