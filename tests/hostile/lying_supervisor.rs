@@ -111,7 +111,7 @@ fn to_a_source() -> Vec<Lie> {
         decisions(0, &[1, 3], "event ids start at 1"),
         decisions(1, &[1], "odd number"),
         decisions(1, &[0, 3], "a decision covers no events"),
-        decisions(1, &[1, u32::MAX], "a verdict is unknown"),
+        decisions(1, &[1, u32::MAX - 1], "a verdict is unknown"),
         decisions(1, &[u32::MAX, 3], "more events than one message may cover"),
         decisions(u64::MAX, &[2, 3], "event ids overflow"),
         decisions(1, &[1, 0].repeat(200_000), "more events than one message may cover"),

@@ -8,7 +8,7 @@ use evb_core::ledger::{Counter, IGNORED_TRIGGERS, Metric, Rank, RunReport, Sourc
 use serde_json::Value;
 
 /// Counts of a source that do not come from the table of counters, which tells the others apart.
-const OWN: [&str; 3] = ["sources[].id", "sources[].missing", "sources[].missing_at_end"];
+const OWN: [&str; 4] = ["sources[].id", "sources[].missing", "sources[].absent", "sources[].missing_at_end"];
 
 /// Counts of triggers that were taken, and of the trigger program's restarts.
 const TAKEN: [&str; 2] = ["triggers.unannounced", "triggers.restarts"];
