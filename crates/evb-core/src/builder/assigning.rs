@@ -55,7 +55,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         Ok(())
     }
 
-    /// Sets what the next roster version says of sources.
+    /// Sets the facts about sources in the next roster version.
     pub fn set_standing(&mut self, standing: Standing) {
         self.slots.set_standing(standing);
     }

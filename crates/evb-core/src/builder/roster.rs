@@ -105,12 +105,12 @@ impl Rosters {
         }
     }
 
-    /// Sets what the next roster version says of sources.
+    /// Sets the facts about sources in the next roster version.
     pub(super) fn set_standing(&mut self, standing: Standing) {
         self.standing = standing;
     }
 
-    /// Returns what the latest roster version says of sources.
+    /// Returns the facts about sources in the latest roster version.
     pub(super) fn standing(&self) -> &Standing {
         &self.standing
     }

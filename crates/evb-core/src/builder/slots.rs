@@ -235,7 +235,7 @@ impl Slots {
         self.arena_room = room;
     }
 
-    /// Sets what the next roster version says of sources.
+    /// Sets the facts about sources in the next roster version.
     pub(super) fn set_standing(&mut self, standing: Standing) {
         self.rosters.set_standing(standing);
     }

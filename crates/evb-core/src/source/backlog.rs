@@ -186,7 +186,13 @@ impl Backlog {
                 }
             }
             (BacklogEntry::Assigned(_), _) => Placed::Known,
-            (_, _) => Placed::Waiting,
+            (
+                BacklogEntry::Nothing
+                | BacklogEntry::Inhibited
+                | BacklogEntry::Closed
+                | BacklogEntry::Excluded,
+                _,
+            ) => Placed::Waiting,
         };
         self.forget();
         placed

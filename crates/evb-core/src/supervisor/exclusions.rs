@@ -145,13 +145,13 @@ impl Exclusions<'_> {
     pub(super) fn plan_again(&mut self) {
         let decided = EventId::new(self.core.outbox.decided());
         let changes = self.core.books.findings().exclusions().iter();
-        let later: Vec<OwingChange> = changes.filter(|change| change.from > decided).cloned().collect();
         let is_made = |change: &OwingChange| {
             let index = self.core.roster.source_index(change.source);
             let is_excluded = index.is_some_and(|index| self.core.roster.owing().is_excluded(index));
             change.from.number() == decided.number() + 1 && is_excluded == change.excluded
         };
-        let later: Vec<OwingChange> = later.into_iter().filter(|change| !is_made(change)).collect();
+        let later = changes.filter(|change| change.from > decided && !is_made(change));
+        let later: Vec<OwingChange> = later.cloned().collect();
         later.into_iter().for_each(|change| self.core.planned_changes.plan(change));
     }
 

@@ -5,7 +5,6 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use super::RunPlan;
 use crate::{alignment::Episode, id::SourceId, ledger::OwingChange, quantities::counted};
 
 /// Number of different findings that are kept; further findings are only counted.
@@ -51,12 +50,9 @@ impl Findings {
     }
 
     /// Returns why that source is excluded.
-    pub(super) fn reason_of_exclusion(&self, source: SourceId, plan: &RunPlan) -> String {
+    pub(super) fn reason_of_exclusion(&self, source: SourceId) -> String {
         let known = self.exclusions.iter().rev().find(|change| change.source == source && change.excluded);
-        known.map_or_else(
-            || plan.excluded.get(&source).cloned().unwrap_or_default(),
-            |change| change.why.clone(),
-        )
+        known.map(|change| change.why.clone()).unwrap_or_default()
     }
 
     /// Adds a problem that ends the run, or prevents it from beginning.

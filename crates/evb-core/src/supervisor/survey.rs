@@ -215,7 +215,7 @@ pub(super) fn survey(
             exclusion: roster
                 .owing()
                 .is_excluded(index)
-                .then(|| books.findings().reason_of_exclusion(seat.id, plan)),
+                .then(|| books.findings().reason_of_exclusion(seat.id)),
             last,
             last_by_us: fraction(last_by_ns as f64 / 1e3, last as f64),
             alignment: watch.and_then(|watch| watch.survey(seat.id)),

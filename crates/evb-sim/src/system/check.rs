@@ -142,7 +142,7 @@ impl OfRun<'_> {
         Ok(())
     }
 
-    /// Checks that an event record owes what the changes of the run say of its id: an excluded
+    /// Checks the absent sources of an event record against the changes of the run: an excluded
     /// source has no fragment and is absent, and so is an expendable one without a fragment.
     fn check_owing(&self, event: EventId, record: &EventRecord, report: &RunReport) -> Result<(), Failure> {
         let expected = |source: SourceId| {

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::{
     event::{Cause, MissingSource},
-    id::{EventId, SourceId},
+    id::{EventId, Peer, SourceId},
     ledger::Annotation,
     supervisor::{
         ChangeError, OwingRequest, PlanError, Recipients, RunPlan, RunState, SourceLoss,
@@ -28,6 +28,14 @@ impl Stage {
         self.poll();
         self.core.invariants();
         result
+    }
+
+    /// Registers the peers; then these sources are connected to all builders.
+    fn is_joined_by(&mut self, peers: &[Peer], ready: &[u16]) {
+        for peer in peers {
+            self.register(*peer);
+        }
+        ready.iter().for_each(|id| self.says(source(*id), Message::Ready(Ready {})));
     }
 
     fn completes_without(&mut self, event: u64, absent: &[MissingSource]) {
@@ -216,19 +224,17 @@ fn a_run_begins_without_sources_that_owe_nothing() {
     let id = SourceId::new(3);
     let excluded = RunPlan { excluded: [(id, "broken".to_owned())].into(), ..plan(TriggerKind::External) };
     let mut stage = Stage::new(excluded);
-    for peer in peers {
-        stage.register(peer);
-    }
-    stage.says(source(5), Message::Ready(Ready {}));
-    assert_eq!(stage.core.progress().state, RunState::Running, "nobody waits for an excluded source");
+    stage.is_joined_by(&peers, &[5]);
+    assert_eq!(
+        stage.core.progress().state,
+        RunState::Running,
+        "the run does not wait for an excluded source"
+    );
 
     let expendable = RunPlan { expendable: [id].into(), ..plan(TriggerKind::External) };
     let patience = expendable.start_timeout;
     let mut stage = Stage::new(expendable);
-    for peer in peers {
-        stage.register(peer);
-    }
-    stage.says(source(5), Message::Ready(Ready {}));
+    stage.is_joined_by(&peers, &[5]);
     assert_eq!(stage.core.progress().state, RunState::Configured, "an expendable one may come");
     stage.pass(patience + Duration::from_millis(50), &peers);
     assert_eq!(stage.core.progress().state, RunState::Running);
@@ -284,10 +290,7 @@ fn sources_that_owe_nothing_hold_up_no_start() {
     let hold = RunPlan { hold: true, ..plan(TriggerKind::External) };
     let expendable = RunPlan { expendable: [id].into(), ..hold.clone() };
     let mut stage = Stage::new(expendable.clone());
-    EVERYBODY.iter().for_each(|peer| {
-        stage.register(*peer);
-    });
-    [source(3), source(5)].into_iter().for_each(|peer| stage.says(peer, Message::Ready(Ready {})));
+    stage.is_joined_by(&EVERYBODY, &[3, 5]);
     stage.core.handle_disconnect(source(3), "gone", stage.now);
     stage.core.begin(&Annotation::default(), stage.now).unwrap();
     stage.poll();
@@ -297,10 +300,7 @@ fn sources_that_owe_nothing_hold_up_no_start() {
 
     // It leaves while the run begins.
     let mut stage = Stage::new(expendable);
-    EVERYBODY.iter().for_each(|peer| {
-        stage.register(*peer);
-    });
-    [source(3), source(5)].into_iter().for_each(|peer| stage.says(peer, Message::Ready(Ready {})));
+    stage.is_joined_by(&EVERYBODY, &[3, 5]);
     stage.core.begin(&Annotation::default(), stage.now).unwrap();
     stage.poll_once();
     for peer in [source(5), builder(1), builder(2)] {
@@ -312,10 +312,7 @@ fn sources_that_owe_nothing_hold_up_no_start() {
     // An excluded one is connected, and never ready.
     let excluded = RunPlan { excluded: [(id, "no network".to_owned())].into(), ..hold };
     let mut stage = Stage::new(excluded);
-    EVERYBODY.iter().for_each(|peer| {
-        stage.register(*peer);
-    });
-    stage.says(source(5), Message::Ready(Ready {}));
+    stage.is_joined_by(&EVERYBODY, &[5]);
     stage.core.begin(&Annotation::default(), stage.now).unwrap();
     stage.poll();
     assert_eq!(stage.core.progress().state, RunState::Running);

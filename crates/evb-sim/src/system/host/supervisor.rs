@@ -41,7 +41,7 @@ pub(crate) enum Command {
     Resume,
     Add(BuilderId),
     Remove(BuilderId),
-    /// Exclude a source from so many events behind the next one on.
+    /// Exclude a source, beginning with the event that lies this number behind the next one.
     Exclude(SourceId, u64),
     Include(SourceId),
 }
@@ -144,21 +144,14 @@ impl SupervisorHost {
     ) -> Result<Result<(), String>, Failure> {
         let now = around.now();
         around.say(|| format!("is asked for {command:?}"));
-        let Some(leading) = &mut self.leading else {
-            if let Command::Exclude(..) | Command::Include(_) = command {
-                let request = owing(self.role.core(), command);
-                let changed = self.role.change(RunChange::Owe(request), now);
-                return Ok(changed.map_err(|error| error.to_string()));
-            }
-            return Ok(order(self.role.run_mut(), command, now));
-        };
+        let Some(leading) = &mut self.leading else { return Ok(order(&mut self.role, command, now)) };
         if !leading.has_run() {
             return Ok(Err("no run is open".to_owned()));
         }
         leading.follow(&mut self.role, now)?;
         let has_begun = self.role.core().progress().state != RunState::Configured;
         let request = match command {
-            Command::Trigger(_) => return Ok(order(self.role.run_mut(), command, now)),
+            Command::Trigger(_) => return Ok(order(&mut self.role, command, now)),
             Command::Add(_) | Command::Remove(_) if !has_begun => {
                 return Ok(Err("the run has not begun".to_owned()));
             }
@@ -365,26 +358,25 @@ fn role(plan: RunPlan, around: &mut Surroundings<'_>) -> Result<SupervisorRole, 
 }
 
 /// Carries out a request of an operator in a run without run control.
-fn order(core: &mut SupervisorCore, command: Command, now: Instant) -> Result<(), String> {
-    let changed = match command {
+fn order(role: &mut SupervisorRole, command: Command, now: Instant) -> Result<(), String> {
+    let change = match command {
         Command::Trigger(count) => {
-            core.trigger(count, now);
-            Ok(())
+            role.run_mut().trigger(count, now);
+            return Ok(());
         }
         Command::Stop => {
-            core.stop("the scenario", now);
-            Ok(())
+            role.run_mut().stop("the scenario", now);
+            return Ok(());
         }
         // The run begins by itself.
-        Command::Start => Ok(()),
-        Command::Pause => core.pause(now),
-        Command::Resume => core.resume(now),
-        Command::Add(id) => core.add_builder(id, now),
-        Command::Remove(id) => core.remove_builder(id, now),
-        // The role makes these changes.
-        Command::Exclude(..) | Command::Include(_) => Ok(()),
+        Command::Start => return Ok(()),
+        Command::Pause => RunChange::Pause,
+        Command::Resume => RunChange::Resume,
+        Command::Add(id) => RunChange::AddBuilder(id),
+        Command::Remove(id) => RunChange::RemoveBuilder(id),
+        Command::Exclude(..) | Command::Include(_) => RunChange::Owe(owing(role.core(), command)),
     };
-    changed.map_err(|error| error.to_string())
+    role.change(change, now).map_err(|error| error.to_string())
 }
 
 /// Returns the request to exclude or include a source.
