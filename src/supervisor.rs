@@ -17,10 +17,10 @@ pub mod fuzzing;
 #[cfg(test)]
 mod tests;
 
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{collections::BTreeMap, io, net::SocketAddr, sync::Arc};
 
 use evb_core::{
-    id::{BuilderId, Epoch, RunId},
+    id::{BuilderId, Epoch, RunId, SourceId},
     supervisor::{Keeper, Recovery, SupervisorCore, SupervisorRole},
 };
 use evb_net::{
@@ -315,6 +315,11 @@ impl Supervisor {
     /// Returns the builders that take part, which are those of a recovered run.
     pub(crate) fn builders(&self) -> Vec<BuilderId> {
         self.driver.role.builders()
+    }
+
+    /// Returns the excluded sources, which are those of a recovered run, with the reasons.
+    pub(crate) fn excluded(&self) -> BTreeMap<SourceId, String> {
+        self.driver.role.excluded()
     }
 
     /// Returns a handle that steers and observes the run.

@@ -23,7 +23,7 @@ pub(super) struct OpenRun {
     pub(super) handle: SupervisorHandle,
     /// Address at which the run's supervisor listens.
     pub(super) address: SocketAddr,
-    /// The plan, with the builders of a recovered run.
+    /// The plan, with the builders and the excluded sources of a recovered run.
     pub(super) plan: RunPlan,
     progress: Watch<Progress>,
     /// Task of the supervisor; `None` when the task has ended.
@@ -50,6 +50,7 @@ impl OpenRun {
         let mut plan = config.plan.clone();
         let supervisor = Supervisor::on(listener, config).await?;
         plan.builders = supervisor.builders();
+        plan.excluded = supervisor.excluded();
         let (handle, address) = (supervisor.handle(), supervisor.address());
         let mut joining = JoinSet::new();
         for role in join(address, &plan) {

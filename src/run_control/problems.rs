@@ -64,10 +64,12 @@ pub(super) fn problems(survey: &Survey, latest: Option<&Sample>) -> Vec<Problem>
     let mut found = Vec::new();
     if survey.running_s == 0.0 {
         before_the_run(survey, &mut found);
+        of_groups(survey, Severity::Warning, "the run cannot start", &mut found);
     } else {
         survey.sources.iter().for_each(|source| of_source(source, &mut found));
         found.extend(survey.sources.iter().filter_map(of_timestamps));
         survey.builders.iter().for_each(|builder| of_builder(builder, &mut found));
+        of_groups(survey, Severity::Bad, "the run takes no triggers", &mut found);
         of_events(survey, &mut found);
         of_triggers(&survey.triggers, &mut found);
         latest.into_iter().for_each(|sample| of_dead_time(&sample.dead_time, &mut found));
@@ -312,6 +314,16 @@ fn of_events(survey: &Survey, found: &mut Vec<Problem>) {
     }
 }
 
+/// Finds the groups of which too few sources take part.
+fn of_groups(survey: &Survey, severity: Severity, then: &str, found: &mut Vec<Problem>) {
+    for group in survey.groups.iter().filter(|group| group.present < group.at_least) {
+        let (present, at_least) = (group.present, group.at_least);
+        let text = format!("{present} of at least {at_least} sources take part, so {then}");
+        let remedy = "start the others or include them; the list of sources shows what each lacks";
+        found.push(Problem::new(severity, format!("group {}", group.name), text, remedy));
+    }
+}
+
 /// Finds announced triggers that cannot be taken.
 fn of_triggers(triggers: &AnnouncementCounts, found: &mut Vec<Problem>) {
     let subject = "the trigger program";
@@ -344,6 +356,7 @@ fn against_dead_time(cause: &str) -> &'static str {
         "supervisor recovering" => "wait: triggers are taken again when sources and builders are back",
         "the journal's disk" => "look at the disk to which the supervisor writes its journal",
         "no source is up" => "start the sources; their logs say why they left",
+        cause if cause.starts_with("at_least ") => "start or include more sources of the group",
         "no readout" => "look at the readout programs of the sources",
         "no builder is up" => "start the builders; their logs say why they left",
         "builders are busy" => {

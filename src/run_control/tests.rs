@@ -16,7 +16,7 @@ use evb_core::{
     id::{BuilderId, EventId, RunNumber, SourceId},
     ledger::RunReport,
     run_control::{Command, State},
-    supervisor::{Presence, Survey},
+    supervisor::{OwingRequest, Presence, Survey},
     trigger::TriggerKind,
     units::Frequency,
 };
@@ -410,8 +410,8 @@ async fn a_builder_of_this_process_that_was_removed_builds_again_when_it_is_adde
     assert_eq!((report.events.lost, report.events.incomplete), (0, 0), "{:?}", report.problems);
 }
 
-/// A supervisor that replaces a killed one keeps the trigger rate, the pause, and the builders that
-/// operators have set.
+/// A supervisor that replaces a killed one keeps the trigger rate, the pause, the builders and the
+/// exclusions that operators have set.
 #[test]
 fn what_people_have_set_is_so_after_the_death_of_the_supervisor() {
     let folder = tempfile::tempdir().unwrap();
@@ -424,6 +424,7 @@ fn what_people_have_set_is_so_after_the_death_of_the_supervisor() {
         control.start().await.unwrap();
         control.set_rate(Frequency::from_hertz(2000.0).unwrap()).await.unwrap();
         control.remove_builder(BuilderId::new(2)).await.unwrap();
+        control.change_owing(owing(1, true)).await.unwrap();
         tokio::time::sleep(Duration::from_millis(50)).await;
         control.pause().await.unwrap();
         control.status().await.unwrap().run
@@ -443,5 +444,13 @@ fn what_people_have_set_is_so_after_the_death_of_the_supervisor() {
         control.add_builder(BuilderId::new(2)).await.unwrap();
         control.stop().await.unwrap();
         control.settled().await.unwrap();
+        // In the next run, too, the source is excluded.
+        let exclusion = control.status().await.unwrap().survey.unwrap().sources[0].exclusion.clone();
+        assert_eq!(exclusion.as_deref(), Some("broken"));
     });
+}
+
+fn owing(source: u16, excludes: bool) -> OwingRequest {
+    let sources = vec![SourceId::new(source)];
+    OwingRequest { sources, excludes, from: None, why: "broken".to_owned() }
 }

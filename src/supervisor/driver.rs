@@ -147,7 +147,11 @@ impl Driver {
                     state.for_each(|state| state.note_begin(&self.role.core().begun()));
                     self.commands.answer_begin(&result);
                 }
-                SupervisorOutput::Confirmed(number) => self.commands.confirm(number),
+                SupervisorOutput::Confirmed(number) => {
+                    // Who learns that the run is resumed must not read that it is paused.
+                    self.onlookers.show(|| self.role.core().progress(), true, now);
+                    self.commands.confirm(number);
+                }
                 SupervisorOutput::Drop { peer, .. } => {
                     self.links.drop_link(peer);
                     self.joining.remove(&peer);

@@ -20,9 +20,9 @@ impl Onlookers {
         Self { progress, due: Instant::ZERO }
     }
 
-    /// Publishes the progress, if an update is due or the run has ended.
-    pub(super) fn show(&mut self, progress: impl FnOnce() -> Progress, is_last: bool, now: Instant) {
-        if now < self.due && !is_last {
+    /// Publishes the progress, if an update is due or must not wait.
+    pub(super) fn show(&mut self, progress: impl FnOnce() -> Progress, at_once: bool, now: Instant) {
+        if now < self.due && !at_once {
             return;
         }
         self.due = now + PERIOD;

@@ -31,6 +31,7 @@ mod name;
 mod clock;
 mod counter;
 mod source;
+mod group;
 mod alignment;
 mod builder;
 mod supervisor;
@@ -52,6 +53,7 @@ use evb_core::{
     builder::slot_memory,
     id::{Peer, SourceId},
     set::MAX_SOURCES,
+    supervisor::Group,
     units::{Bytes, Rate},
     wire::control::MAX_BUILDERS,
 };
@@ -104,6 +106,8 @@ pub struct Config {
     pub control: Option<ControlConfig>,
     /// All sources; ids are distinct.
     pub sources: Vec<SourceEntry>,
+    /// Groups of sources; names are distinct.
+    pub groups: Vec<Group>,
     /// All builders; ids and addresses are distinct.
     pub builders: Vec<BuilderEntry>,
 }
@@ -310,8 +314,18 @@ fn problems(file: &str, text: &str, notes: Notes) -> Problems {
 }
 
 /// The sections of the file, in the order in which they are read.
-const SECTIONS: [&str; 9] =
-    ["security", "run", "supervisor", "network", "shaping", "control", "alignment", "source", "builder"];
+const SECTIONS: [&str; 10] = [
+    "security",
+    "run",
+    "supervisor",
+    "network",
+    "shaping",
+    "control",
+    "alignment",
+    "source",
+    "group",
+    "builder",
+];
 
 fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
     let root = Section::new(notes, "", 0..0, Some(table));
@@ -335,6 +349,7 @@ fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
     let sources = entries::read(&root, "source", MAX_SOURCES, |section, id| source::read(section, id, group));
     let all = (notes.count() == before).then_some(&sources[..]);
     let alignment = alignment::read(&root.table_or_empty("alignment"), all);
+    let groups = group::read(&root, all);
     let builders = entries::read(&root, "builder", MAX_BUILDERS, builder::read);
     root.refuse_unknown(&SECTIONS);
     name::refuse_equal(
@@ -368,6 +383,7 @@ fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
         security,
         control,
         sources,
+        groups,
         builders,
     })
 }

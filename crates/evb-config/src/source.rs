@@ -1,5 +1,7 @@
 //! `[[source]]`: one readout source.
 
+use std::time::Duration;
+
 use evb_core::{
     alignment::{DetectorClock, TriggerCounter},
     id::SourceId,
@@ -14,7 +16,7 @@ use super::{
     counter::GivenCounter,
     endpoint::is_unspecified,
     entries::Placed,
-    forms::{As, DataRate, Host, LocalAddress, Positive, Whole},
+    forms::{As, DataRate, Host, LocalAddress, Positive, Quantity, Whole},
     input::{self, FragmentSize, Input},
     name::Name,
     section::{Notes, Section},
@@ -49,6 +51,9 @@ pub struct SourceEntry {
     pub counter: Option<TriggerCounter>,
     /// Need of events for the source.
     pub need: Need,
+    /// Given if the source sends fragments of some events only, and owes none: the time for which
+    /// an event that has all other fragments waits for it.
+    pub sporadic: Option<Duration>,
 }
 
 /// Need of events for a source.
@@ -154,6 +159,32 @@ pub(super) struct GivenSource {
     /// Default: `"essential"`
     #[serde(default)]
     need: Need,
+    /// What the source owes: a fragment of each event (`"all"`), or none (`"none"`), as of a slow
+    /// control system or a monitor that fires at times. Such a source gets all decisions, and what
+    /// it has delivered when an event has all other fragments joins the event. The source is never
+    /// missing, absent or silent, and later fragments are counted as late.
+    ///
+    /// Default: `"all"`
+    #[serde(default)]
+    owes: Owes,
+    /// With `owes = "none"`, the time for which an event that has all other fragments waits for the
+    /// source; events wait for the longest such time of all sources. It costs latency and slots.
+    ///
+    /// Default: no time
+    #[serde(default, with = "As::<Quantity<Duration>>")]
+    wait: Option<Duration>,
+}
+
+/// What a source owes events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Owes {
+    /// A fragment of each event.
+    #[default]
+    All,
+    /// Nothing.
+    None,
 }
 
 pub(super) fn read(section: &Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<SourceEntry> {
@@ -183,6 +214,15 @@ pub(super) fn read(section: &Section<'_>, id: u16, group: Option<&MulticastGroup
         let reason = format!("a backlog of {backlog} is too small for a fragment of {max_fragment}");
         section.refuse("backlog", reason, "make the backlog larger or max_fragment smaller");
     }
+    let owes_none = given.owes == Owes::None;
+    if owes_none && given.need == Need::Expendable {
+        section.refuse("need", "a source that owes nothing is not waited for", "remove `need`, or `owes`");
+    }
+    if given.wait.is_some() && !owes_none {
+        let remedy = "remove `wait`, or add owes = \"none\"; `deadline` of [supervisor] is for other sources";
+        section.refuse("wait", "only sources that owe nothing have a time of their own", remedy);
+    }
+    let sporadic = owes_none.then(|| given.wait.unwrap_or_default());
     let GivenSource { name, bind, host, link_rate, cpu, .. } = given;
     let (id, input) = (SourceId::new(id), input?);
     let clock = given.clock.and_then(|clock| clock.checked(section));
@@ -200,15 +240,18 @@ pub(super) fn read(section: &Section<'_>, id: u16, group: Option<&MulticastGroup
         clock,
         counter,
         need: given.need,
+        sporadic,
     })
 }
 
 /// Refuses a system of which every source is expendable, because its events could be empty.
 pub(super) fn refuse_if_none_is_essential(notes: &Notes, sources: &[Placed<SourceEntry>]) {
     if let Some(first) = sources.first()
-        && sources.iter().all(|placed| placed.entry.need == Need::Expendable)
+        && sources
+            .iter()
+            .all(|placed| placed.entry.need == Need::Expendable || placed.entry.sporadic.is_some())
     {
-        let reason = "every source is expendable, so that an event may be complete without any fragment";
+        let reason = "every source is expendable or owes nothing, so that an event may be complete without any fragment";
         notes.error("source.need", first.span.clone(), reason, "let at least one source be essential");
     }
 }

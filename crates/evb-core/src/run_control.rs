@@ -62,6 +62,11 @@ pub enum Occurrence {
     /// The last trigger of the run has occurred: the run reached its number of events or its
     /// duration, or a peer requested the end.
     LastTrigger,
+    /// The supervisor has paused the run by itself: a source has slipped, or too few sources of a
+    /// group take part.
+    PausedByItself,
+    /// The supervisor has resumed a run that it had paused: enough sources of every group take part.
+    ResumedByItself,
     /// Every event of the run is settled, and its ledger is closed.
     Drained,
     /// The run cannot begin, or cannot continue.
@@ -180,8 +185,8 @@ impl State {
                 refused("a run is under way already", "stop it first, or leave it running")
             }
             (Paused, Command::Start) => refused("the run is only paused", "use resume to continue it"),
-            (Running, Command::Pause) => Becomes(Paused),
-            (Paused, Command::Pause) => refused("the run is paused already", "use resume to continue it"),
+            // An operator may pause a run that paused by itself; the supervisor knows.
+            (Running | Paused, Command::Pause) => Becomes(Paused),
             (Paused, Command::Resume) => Becomes(Running),
             (Running, Command::Resume) => refused("the run is not paused", "nothing needs to be done"),
             (Running | Paused, Command::Stop) => Becomes(Stopping),
@@ -214,6 +219,8 @@ impl State {
         match (self, occurrence) {
             (Configured, Occurrence::PeersReady) => Becomes(Configured),
             (Configured, Occurrence::Recovered) => Becomes(Running),
+            (Running, Occurrence::PausedByItself) => Becomes(Paused),
+            (Paused, Occurrence::ResumedByItself) => Becomes(Running),
             (Running | Paused, Occurrence::LastTrigger) => Becomes(Stopping),
             // A run without a trigger may end before its state has been read.
             (Running | Paused | Stopping, Occurrence::Drained) => Becomes(Configured),
@@ -273,14 +280,23 @@ impl Command {
 
 impl Occurrence {
     /// All occurrences.
-    pub const ALL: [Self; 5] =
-        [Self::PeersReady, Self::Recovered, Self::LastTrigger, Self::Drained, Self::Failure];
+    pub const ALL: [Self; 7] = [
+        Self::PeersReady,
+        Self::Recovered,
+        Self::PausedByItself,
+        Self::ResumedByItself,
+        Self::LastTrigger,
+        Self::Drained,
+        Self::Failure,
+    ];
 
     /// Returns the occurrence's name, for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::PeersReady => "all peers ready",
             Self::Recovered => "recovered",
+            Self::PausedByItself => "paused by itself",
+            Self::ResumedByItself => "resumed by itself",
             Self::LastTrigger => "last trigger",
             Self::Drained => "drained",
             Self::Failure => "failure",

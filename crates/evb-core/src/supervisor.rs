@@ -49,6 +49,7 @@ mod snapshot;
 mod dispatch;
 mod membership;
 mod exclusions;
+mod groups;
 mod beginning;
 mod verdicts;
 mod phases;
@@ -85,12 +86,13 @@ use crate::{
 pub use absence::{FirstReadouts, SourceLoss};
 pub use alignment::{AlignmentState, AlignmentSurvey};
 pub use change::{BeginError, ChangeError, NotReady, OwingRequest, RunChange, RunOver};
+pub use groups::{Group, TooFew};
 pub use live::{BuilderLive, LatencySurvey, SourceLive};
 pub use output::{Output, Progress, Recipients, RunState};
 pub use plan::{AssignmentPolicy, JournalFsync, MOST_SLOTS, OnSlip, PlanError, RunPlan, SLOTS_BESIDE};
 pub use recovery::{RecoverError, Recovery, unfinished};
 pub use role::{JournalWrite, Keeper, SupervisorOutput, SupervisorRole};
-pub use survey::{BuilderSurvey, FrontEndSurvey, Presence, SourceSurvey, Survey};
+pub use survey::{BuilderSurvey, FrontEndSurvey, GroupSurvey, Presence, SourceSurvey, Survey};
 
 use alignment::AlignmentWatch;
 use assigner::Assigner;
@@ -98,6 +100,7 @@ use beginning::Beginning;
 use books::Books;
 use dispatch::{Dispatch, counts_triggers, next_decision};
 use exclusions::{Exclusions, PlannedChanges};
+use groups::{Groups, LeastNumbers};
 use intake::Intake;
 use journal::What;
 use membership::{PeerMembership, begin_of};
@@ -140,6 +143,7 @@ pub struct SupervisorCore {
     /// Clocks that the plan had before sources declared theirs.
     planned: GuardedClocks,
     planned_changes: PlannedChanges,
+    groups: Groups,
 }
 
 impl SupervisorCore {
@@ -175,15 +179,17 @@ impl SupervisorCore {
             watch: AlignmentWatch::new(&plan.clocks).map(Box::new),
             planned: plan.clocks.clone(),
             planned_changes: PlannedChanges::default(),
+            groups: Groups::new(&plan),
             plan,
         }
     }
 
     /// Returns the parts of the supervisor that handle events.
     fn dispatch(&mut self) -> Dispatch<'_> {
-        let Self { plan, phase, roster, intake, assigner, books, outbox, watch, planned_changes, .. } = self;
-        let (watch, limit) = (watch.as_deref_mut(), planned_changes.limit());
-        Dispatch { plan, phase: *phase, roster, intake, assigner, books, outbox, watch, limit }
+        let Self { plan, phase, roster, intake, assigner, books, outbox, watch, .. } = self;
+        let (watch, limit) = (watch.as_deref_mut(), self.planned_changes.limit());
+        let shortage = self.groups.shortage();
+        Dispatch { plan, phase: *phase, roster, intake, assigner, books, outbox, watch, limit, shortage }
     }
 
     /// Returns the parts of the supervisor that handle events, for decisions: these come under the
@@ -192,6 +198,7 @@ impl SupervisorCore {
         Exclusions { core: self }.apply_due();
         if !self.due.is_empty() {
             self.membership().publish(now);
+            LeastNumbers { core: self }.count(now);
         }
         self.dispatch()
     }
@@ -400,11 +407,13 @@ impl SupervisorCore {
     /// Takes triggers again after [`pause`](Self::pause).
     ///
     /// # Errors
-    /// Returns [`ChangeError`] if the run is not running, or not paused.
+    /// Returns [`ChangeError`] if the run is not running, or not paused, or if too few sources of a
+    /// group take part.
     pub fn resume(&mut self, now: Instant) -> Result<(), ChangeError> {
         if !self.phase.is_running() {
             return Err(ChangeError::NotRunning);
         }
+        LeastNumbers { core: self }.check_resume()?;
         if !self.intake.is_paused() {
             return Err(ChangeError::NotPaused);
         }
@@ -474,7 +483,13 @@ impl SupervisorCore {
     pub fn survey(&self, now: Instant) -> Survey {
         let (run, triggers) = (beginning::provisional_number(self).number(), self.intake.numbers.counts());
         let Self { plan, roster, assigner, books, watch, .. } = self;
-        Survey { run, triggers, ..survey::survey(plan, roster, assigner, books, watch.as_deref(), now) }
+        let groups = groups::survey(self);
+        Survey {
+            run,
+            triggers,
+            groups,
+            ..survey::survey(plan, roster, assigner, books, watch.as_deref(), now)
+        }
     }
 
     /// Returns all sources and builders that may take part: sources in the order of the roster,
@@ -499,6 +514,7 @@ impl SupervisorCore {
         self.outbox.invariants();
         let (open, outstanding) = (self.books.counts().open(), self.assigner.outstanding());
         assert_eq!(open, Some(outstanding), "every trigger is inhibited, settled or outstanding");
+        groups::invariants(self);
         let addressed = self.outbox.addressed();
         let up = (self.roster.contributing(), self.roster.version());
         assert!(self.due.roster || addressed == up, "only sources up get decisions");

@@ -96,9 +96,9 @@ enum Ask {
         /// Id of the source.
         id: u16,
     },
-    /// Exclude a source: events are complete without it, and wait for it no more.
+    /// Exclude a source or a group: events are complete without it, and wait for it no more.
     Exclude(OwingArguments),
-    /// Include an excluded source again.
+    /// Include an excluded source or group again.
     Include(OwingArguments),
     /// Set the trigger rate.
     Rate {
@@ -126,6 +126,11 @@ enum Excludable {
     Source {
         /// Id or name of the source.
         source: String,
+    },
+    /// All sources of a group.
+    Group {
+        /// Name of the group.
+        group: String,
     },
 }
 
@@ -176,9 +181,13 @@ fn run(arguments: &CtlArguments) -> Result<(), AskError> {
             say(&post("learn", json!({ "source": id }))?, arguments.json);
         }
         Ask::Exclude(asked) | Ask::Include(asked) => {
-            let Excludable::Source { source } = &asked.what;
-            let source = source.parse::<u16>().map_or_else(|_| json!(source), |id| json!(id));
-            let body = json!({ "source": source, "from": asked.from, "why": asked.why });
+            let mut body = json!({ "from": asked.from, "why": asked.why });
+            match &asked.what {
+                Excludable::Source { source } => {
+                    body["source"] = source.parse::<u16>().map_or_else(|_| json!(source), |id| json!(id));
+                }
+                Excludable::Group { group } => body["group"] = json!(group),
+            }
             say(&post(arguments.ask.name(), body)?, arguments.json);
         }
         Ask::Rate { rate } => {

@@ -77,6 +77,12 @@ impl System {
         signals::send(signal, [&self.processes[name]]);
     }
 
+    fn kill(&mut self, name: &str) {
+        let mut child = self.processes.remove(name).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
     fn ctl(&self, words: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_evbd"));
         command.arg("ctl").arg("--config").arg(self.config()).args(words).output().unwrap()
@@ -150,6 +156,41 @@ impl Drop for System {
             let _ = child.wait();
         }
     }
+}
+
+const GROUPS: &str = "[[group]]\nname = \"trio\"\nsources = \"1-3\"\nat_least = 3\n\
+                      [[group]]\nname = \"calorimeter\"\nsources = \"3\"";
+
+/// The run goes on by itself, unless an operator has paused it too.
+#[test]
+fn a_run_with_too_few_sources_of_a_group_pauses_by_itself() {
+    let is = |state: &'static str| move |status: &Value| status["state"] == state;
+    let mut system = System::new(GROUPS);
+    system.start();
+    system.kill("source:3");
+    let status = system.wait_for("paused", is("Paused"));
+    assert_eq!(status["survey"]["groups"][0]["present"], 2, "{status:#}");
+    let problems = status["problems"].to_string();
+    assert!(problems.contains("group trio"), "{problems}");
+    let refusal = system.refuses(&["resume"]);
+    assert!(refusal.contains("2 of at least 3 sources of group trio take part"), "{refusal}");
+    assert_eq!(system.does(&["pause"]), "Paused\n");
+    system.launch("source:3", &["source:3"]);
+    system.wait_for("back", |status| status["survey"]["groups"][0]["present"] == 3);
+    sleep(Duration::from_millis(500));
+    assert_eq!(system.status()["state"], "Paused");
+    assert_eq!(system.does(&["resume"]), "Running\n");
+    // Sources are excluded and included by their group.
+    let refusal = system.refuses(&["exclude", "group", "muons", "--why", "broken"]);
+    assert!(refusal.contains("give one of the groups of the run: trio, calorimeter"), "{refusal}");
+    let refusal = system.refuses(&["exclude", "group", "trio", "--why", "broken"]);
+    assert!(refusal.contains("no other source owes fragments"), "{refusal}");
+    system.does(&["exclude", "group", "calorimeter", "--why", "broken"]);
+    system.wait_for("paused", is("Paused"));
+    system.does(&["include", "group", "calorimeter"]);
+    system.wait_for("running", is("Running"));
+    let causes = system.status()["survey"]["dead_time_causes"].to_string();
+    assert!(causes.contains("at_least trio: 2 of 3"), "{causes}");
 }
 
 /// Events wait for a frozen source, until an operator excludes it.

@@ -3,7 +3,7 @@ use std::path::Path;
 use evb_core::{
     event::Cause,
     ledger::{Contradiction, EventCounts},
-    supervisor::{BuilderLive, FrontEndSurvey, SourceLive},
+    supervisor::{BuilderLive, FrontEndSurvey, GroupSurvey, SourceLive},
 };
 
 use super::*;
@@ -20,6 +20,7 @@ fn source(id: u16, presence: Presence) -> SourceSurvey {
         missing_by_cause: [(Cause::Down, 3)].into(),
         absent: 0,
         expendable: false,
+        sporadic: false,
         exclusion: None,
         last: 0,
         last_by_us: 0.0,
@@ -220,4 +221,20 @@ fn sources_that_owe_nothing_are_no_bad_problem() {
     of_source(&expendable, &mut found);
     assert_eq!(found[0].severity, Severity::Warning);
     assert!(found[0].text.contains("7 events built without it"), "{}", found[0].text);
+}
+
+#[test]
+fn a_group_with_too_few_sources_is_named_before_and_in_a_run() {
+    let group =
+        |present| GroupSurvey { name: "tracker".to_owned(), sources: vec![1, 2, 3], at_least: 2, present };
+    let survey = |running_s, present| Survey { running_s, groups: vec![group(present)], ..Survey::default() };
+    assert_eq!(
+        words(&survey(0.0, 1)),
+        ["group tracker: 1 of at least 2 sources take part, so the run cannot start"]
+    );
+    assert_eq!(
+        words(&survey(3.0, 1)),
+        ["group tracker: 1 of at least 2 sources take part, so the run takes no triggers"]
+    );
+    assert!(words(&survey(3.0, 2)).is_empty());
 }

@@ -83,6 +83,38 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
         4,
         &["`source.input.fault` has no `slip`", "for example slip = 1"],
     ),
+    (
+        "[[group]]\nname = \"tracker\"\nsources = \"1-3\"\n",
+        3,
+        &["there is no source 2-3", "list sources that this file has"],
+    ),
+    (
+        "[[group]]\nname = \"tracker\"\nsources = \"1\"\nat_least = 2\n",
+        4,
+        &["the group has only 1 source,", "could never start", "give at most 1"],
+    ),
+    (
+        "[[group]]\nname = \"tracker\"\nsources = \"1\"\n[[group]]\nname = \"tracker\"\nsources = \"1\"\n",
+        5,
+        &["there is a group `tracker` already", "its own name"],
+    ),
+    ("[[group]]\nsources = \"1\"\n", 1, &["`group` has no `name`"]),
+    (
+        "[[source]]\nid = 1\nneed = \"expendable\"\nowes = \"none\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n\
+         [[source]]\nid = 2\ninput = { kind = \"generator\", size = \"1 kB\" }\n",
+        3,
+        &["a source that owes nothing is not waited for", "remove `need`, or `owes`"],
+    ),
+    (
+        "[[source]]\nid = 1\nwait = \"5 ms\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n",
+        3,
+        &["only sources that owe nothing", "add owes = \"none\""],
+    ),
+    (
+        "[[source]]\nid = 1\nowes = \"none\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n",
+        1,
+        &["every source is expendable or owes nothing", "let at least one source be essential"],
+    ),
     ("[alignment]\non_slip = \"halt\"\n", 2, &["`halt`", "\"report\", \"pause\", \"stop\""]),
     ("[alignment]\nlead = 9\n", 2, &["there is no source 9", "remove `lead`"]),
     ("[alignment]\nlead = 1\n", 2, &["source 1 has no `clock` that could count time", "remove `lead`"]),

@@ -13,7 +13,7 @@ use super::documents::repository;
 use crate::{
     AlignmentConfig, BuilderEntry, ControlConfig, NetworkConfig, RunConfig, SupervisorConfig,
     entries::Ids,
-    security, shaping, source,
+    group, security, shaping, source,
     trunk::{LinkTable, SharedTable},
 };
 
@@ -37,6 +37,8 @@ struct File {
     security: Option<security::GivenSecurity>,
     /// The readout sources.
     source: Vec<Entry<source::GivenSource>>,
+    /// The groups of sources.
+    group: Option<Vec<group::GroupTable>>,
     /// The event builders.
     builder: Vec<Entry<BuilderEntry>>,
 }

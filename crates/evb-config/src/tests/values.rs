@@ -233,3 +233,23 @@ fn a_builders_rate_goes_before_that_of_all() {
         .map(|builder| config.lane_pace(builder).map(|pace| pace.rate.bits_per_second()));
     assert_eq!(rates.collect::<Vec<_>>(), [Some(30_000_000), Some(10_000_000)]);
 }
+
+#[test]
+fn groups_and_sporadic_sources_have_their_values() {
+    let config = good(
+        "[[source]]\nids = \"1-3\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n\
+         [[source]]\nid = 4\nowes = \"none\"\nwait = \"5 ms\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n\
+         [[source]]\nid = 5\nowes = \"none\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n\
+         [[group]]\nname = \"tracker\"\nsources = \"1-2, 4\"\nat_least = 2\n\
+         [[group]]\nname = \"all\"\nsources = \"1-5\"\n",
+    );
+    let groups: Vec<_> = config
+        .groups
+        .iter()
+        .map(|group| (group.name.as_str(), group.sources.len(), group.at_least))
+        .collect();
+    assert_eq!(groups, [("tracker", 3, 2), ("all", 5, 0)]);
+    let sporadic: Vec<_> = config.sources.iter().map(|source| source.sporadic).collect();
+    let wait = Duration::from_millis(5);
+    assert_eq!(sporadic, [None, None, None, Some(wait), Some(Duration::ZERO)]);
+}

@@ -39,6 +39,10 @@ pub(super) struct Assembly {
     wanted: SourceSet,
     /// Those of `wanted` without which the event is complete.
     expendable: SourceSet,
+    /// Those of `expendable` that send fragments of some events only.
+    sporadic: SourceSet,
+    /// True while the event waits for sporadic sources alone.
+    is_lingering: bool,
     /// True if some sources do not owe the event a fragment.
     spares_some: bool,
     announced: SourceSet,
@@ -113,6 +117,8 @@ impl Assembly {
         if core::mem::take(&mut self.spares_some) {
             self.wanted = SourceSet::first(self.parts.len());
             self.expendable.clear();
+            self.sporadic.clear();
+            self.is_lingering = false;
         }
         self.given_up.clear();
         self.arrivals = Arrivals::default();
@@ -371,12 +377,14 @@ impl Assembly {
         event.arena = core::mem::take(&mut self.arena).freeze();
     }
 
-    /// Adds to an event the sources that do not owe it a fragment and have not contributed one.
+    /// Adds to an event the sources that do not owe it a fragment and have not contributed one. A
+    /// sporadic source is not expected to contribute.
     fn add_absent(&self, event: &mut Event, sources: &[SourceId]) {
         for (index, source) in sources.iter().enumerate().filter(|(index, _)| !self.arrived.contains(*index))
         {
             let cause = match self.wanted.contains(index) {
                 false => Cause::Excluded,
+                true if self.sporadic.contains(index) => continue,
                 true if self.expendable.contains(index) => Cause::Expendable,
                 true => continue,
             };

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use core::time::Duration;
 use std::collections::VecDeque;
 
 use crate::{set::SourceSet, wire::control::MalformedMessage};
@@ -71,6 +72,10 @@ pub struct Standing {
     pub released: SourceSet,
     /// Sources without which events are complete, although they wait for them until the deadline.
     pub expendable: SourceSet,
+    /// Sources that send fragments of some events only, and owe none.
+    pub sporadic: SourceSet,
+    /// Time for which an event waits for them when it has all other fragments.
+    pub sporadic_wait: Duration,
 }
 
 /// The sources that events wait for under a version of the roster.

@@ -22,7 +22,7 @@ use crate::{
     id::{EventId, SourceId},
     index::SlotIndex,
     set::SourceSet,
-    time::Instant,
+    time::{Instant, earlier},
     wire::{control::Load, record::Announcement},
 };
 
@@ -59,6 +59,8 @@ pub(super) struct Slots {
     /// Deadlines in the order of time, each computed when its event was assigned or its deadline
     /// restarted.
     deadlines: VecDeque<(Instant, EventId)>,
+    /// Ends of the time for which events wait for sporadic sources alone, in the order of time.
+    lingering: VecDeque<(Instant, EventId)>,
     /// Highest event id that was ever assigned to this builder. An event with a lower id that has
     /// no slot has ended.
     highest: EventId,
@@ -84,6 +86,7 @@ impl Slots {
             refusals: Refusals::default(),
             over: VecDeque::new(),
             deadlines: VecDeque::new(),
+            lingering: VecDeque::new(),
             highest: EventId::default(),
             latency: Latency::new(),
             spare_events: Vec::new(),
@@ -118,7 +121,8 @@ impl Slots {
 
     /// Returns the time at which to call [`Self::expire`].
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.deadlines.front().map(|(deadline, _)| *deadline)
+        let first = |queue: &VecDeque<(Instant, EventId)>| queue.front().map(|(time, _)| *time);
+        earlier(first(&self.deadlines), first(&self.lingering))
     }
 
     /// Returns the number of events that occupy slots, by what they wait for.
@@ -214,10 +218,12 @@ impl Slots {
         self.highest = self.highest.max(event);
         let Some(slot) = self.table.slot(event).or_else(|| self.open(event, now)) else { return false };
         let assembly = &mut self.assemblies[slot.get()];
-        let Standing { released, expendable, .. } = self.rosters.standing();
+        let standing = self.rosters.standing();
         if assembly.assigned().is_none() {
-            assembly.set_owing(&expected.excluded, expendable);
-            for (spared, cause) in [(&expected.quiet, Cause::NoReadout), (released, Cause::Released)] {
+            assembly.set_owing(&expected.excluded, standing);
+            for (spared, cause) in
+                [(&expected.quiet, Cause::NoReadout), (&standing.released, Cause::Released)]
+            {
                 if !spared.is_empty() {
                     assembly.give_up(spared, cause);
                 }
@@ -295,6 +301,13 @@ impl Slots {
                 continue;
             }
             if assembly.expire(self.rosters.awaited(), &self.refusals.of(event)) {
+                self.end_if_over(slot, now, &mut ended);
+            }
+        }
+        while let Some((_, event)) = self.lingering.pop_front_if(|(end, _)| *end <= now) {
+            if let Some(slot) = self.table.slot(event).filter(|slot| self.assemblies[slot.get()].is_waiting())
+            {
+                self.assemblies[slot.get()].end_lingering();
                 self.end_if_over(slot, now, &mut ended);
             }
         }
@@ -440,11 +453,18 @@ impl Slots {
         }
     }
 
-    /// Ends an event that waits for no more fragments. Otherwise, if the deadline passed while the
+    /// Ends an event that waits for no more fragments, or for those of sporadic sources alone and
+    /// long enough. Otherwise, if the deadline passed while the
     /// event waited for awaited sources and none of these is awaited any more, restarts the
     /// deadline for the sources that have announced nothing (docs/reference/protocol.md RUN-36).
     fn end_if_over(&mut self, slot: SlotIndex, now: Instant, ended: &mut impl FnMut(&Assembly)) {
         let assembly = &mut self.assemblies[slot.get()];
+        if assembly.begins_to_linger() {
+            match self.rosters.standing().sporadic_wait {
+                Duration::ZERO => assembly.end_lingering(),
+                wait => self.lingering.push_back((now + wait, assembly.event())),
+            }
+        }
         if !assembly.is_over() {
             if assembly.is_overdue() && !assembly.awaits_any(self.rosters.awaited()) {
                 self.put_off(slot, now);

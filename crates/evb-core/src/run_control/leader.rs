@@ -40,8 +40,6 @@ pub struct Leader {
     autostart: bool,
     status: LeaderStatus,
     run: Option<OpenRun>,
-    /// True from the recovery of a run until it is known if the run was paused.
-    recovers: bool,
     /// A start that waits for missing peers, or for the answer of all peers.
     start: Option<PendingStart>,
     /// True from the beginning of the run until all peers have answered.
@@ -133,7 +131,6 @@ impl Leader {
             autostart,
             status: LeaderStatus::default(),
             run: None,
-            recovers: false,
             start: None,
             is_beginning: false,
             is_last_try: false,
@@ -355,7 +352,6 @@ impl Leader {
     }
 
     fn finish_command(&mut self, number: u64, next: State) {
-        self.recovers = false;
         self.enter(next);
         self.answer(number, Ok(next));
     }

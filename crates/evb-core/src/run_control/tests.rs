@@ -8,11 +8,12 @@ use super::{
 
 /// The legal commands, listed here again, so that a change of the table has to be made in both
 /// places.
-const LEGAL: [(State, Command, State); 9] = [
+const LEGAL: [(State, Command, State); 10] = [
     (Unconfigured, Command::Configure, Configured),
     (Configured, Command::Configure, Configured),
     (Configured, Command::Start, Running),
     (Running, Command::Pause, Paused),
+    (Paused, Command::Pause, Paused),
     (Paused, Command::Resume, Running),
     (Running, Command::Stop, Stopping),
     (Paused, Command::Stop, Stopping),
@@ -41,7 +42,7 @@ fn every_state_takes_or_refuses_every_command() {
             }
         }
     }
-    assert_eq!(legal, 9);
+    assert_eq!(legal, 10);
 }
 
 #[test]
@@ -49,6 +50,8 @@ fn occurrences_are_never_refused_and_only_change_what_they_should() {
     let changes = [
         (Configured, Occurrence::PeersReady, Configured),
         (Configured, Occurrence::Recovered, Running),
+        (Running, Occurrence::PausedByItself, Paused),
+        (Paused, Occurrence::ResumedByItself, Running),
         (Running, Occurrence::LastTrigger, Stopping),
         (Paused, Occurrence::LastTrigger, Stopping),
         (Running, Occurrence::Drained, Configured),

@@ -7,7 +7,8 @@ mod tests;
 use core::time::Duration;
 
 use super::{
-    FirstReadouts, NotReady, Output, Phase, Recipients, RunPlan, SupervisorCore,
+    FirstReadouts, LeastNumbers, NotReady, Output, Phase, Recipients, RunPlan, SupervisorCore,
+    groups::too_few_to_begin,
     journal::What,
     peer_names::reason_of,
     roster::{Roster, Seat, needs, unconnected, unheard},
@@ -46,6 +47,7 @@ impl Beginning<'_> {
         if !waiting.is_empty() {
             return Err(NotReady::Unconnected(waiting));
         }
+        LeastNumbers { core: self.core }.check_start()?;
         let without = without_front_ends(&self.core.roster);
         if self.core.plan.first_readouts == FirstReadouts::Refuse && !without.is_empty() {
             return Err(NotReady::NoReadout(without));
@@ -58,7 +60,7 @@ impl Beginning<'_> {
     /// every source has a readout; and starts a run that begins, as soon as every peer has prepared
     /// for it.
     pub(super) fn advance(&mut self, now: Instant) -> Result<(), NotReady> {
-        if self.core.roster.is_ready() {
+        if self.core.roster.is_ready() && too_few_to_begin(self.core).is_none() {
             match self.core.phase {
                 Phase::Gathering { until } if !self.core.plan.hold => {
                     let waits = self.core.plan.first_readouts != FirstReadouts::Warn;
@@ -190,6 +192,7 @@ impl Beginning<'_> {
         self.core.plan.hold = false;
         self.core.phase = Phase::Running { until: self.core.plan.duration.map(|duration| now + duration) };
         self.core.books.start(now);
+        LeastNumbers { core: self.core }.count(now);
         self.core.outbox.set_scale(self.core.begun().utc_zero_ns());
         self.core.outbox.journal(What::Started(Started {}), now);
         for builder in unheard(&self.core.roster) {
@@ -238,9 +241,14 @@ fn choose_number(plan: &RunPlan, roster: &Roster) -> Result<RunNumber, NotReady>
 /// sent a fragment for the run.
 pub(super) fn without_front_ends(roster: &Roster) -> Vec<Peer> {
     let seats = roster.sources().iter().filter(|seat| seat.connection.is_some());
-    let lacks = |status: ReadoutStatus| status.expected > 0 && status.connected == 0 && !status.holds_first;
-    let lacking = seats.filter(|seat| lacks(seat.readout) && roster.owes(seat.id));
+    let lacking = seats.filter(|seat| lacks_front_end(seat.readout) && roster.owes(seat.id));
     lacking.map(|seat| Peer::Source(seat.id)).collect()
+}
+
+/// Returns true if a source should have front ends, and none is connected or has sent a fragment for
+/// the run.
+pub(super) fn lacks_front_end(readout: ReadoutStatus) -> bool {
+    readout.expected > 0 && readout.connected == 0 && !readout.holds_first
 }
 
 /// Returns the number that the run has if it begins now, for people.

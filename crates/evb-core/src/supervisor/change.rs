@@ -1,6 +1,9 @@
 //! [`RunChange`], and the reasons why an operator may not change or begin a run now.
 
-use super::peer_names::{names, with_reasons};
+use super::{
+    TooFew,
+    peer_names::{names, with_reasons},
+};
 use crate::{
     id::{BuilderId, EventId, Peer, SourceId},
     units::Frequency,
@@ -22,16 +25,16 @@ pub enum RunChange {
     RemoveBuilder(BuilderId),
     /// Take the present timestamps of a source as the right ones.
     Learn(SourceId),
-    /// Exclude a source from events, or include it again.
+    /// Exclude sources from events, or include them again.
     Owe(OwingRequest),
 }
 
-/// An operator's request to exclude a source, or to include it again.
+/// An operator's request to exclude sources, or to include them again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwingRequest {
-    /// The source.
-    pub source: SourceId,
-    /// True to exclude the source, false to include it.
+    /// The sources. Those that are excluded or included already are left as they are.
+    pub sources: Vec<SourceId>,
+    /// True to exclude the sources, false to include them.
     pub excludes: bool,
     /// First event to which the change applies; `None`: the next event that is decided.
     pub from: Option<EventId>,
@@ -69,6 +72,9 @@ pub enum NotReady {
     /// The listed sources have no readout: none of their front ends is connected.
     #[error("no front end is connected to {}: start the readout programs", names(.0))]
     NoReadout(Vec<Peer>),
+    /// Too few sources of a group are connected to all builders and included.
+    #[error(transparent)]
+    TooFew(TooFew),
     /// A peer cannot take part in the run, or left while the run began.
     #[error("{peer}: {reason}")]
     Refused {
@@ -117,6 +123,9 @@ pub enum ChangeError {
     /// The source to be included is not excluded.
     #[error("source {0} is not excluded; the status lists the excluded sources")]
     NotExcluded(SourceId),
+    /// Too few sources of a group take part, and the run would take no triggers.
+    #[error(transparent)]
+    TooFew(TooFew),
     /// No other source would owe fragments.
     #[error(
         "no other source owes fragments, so events without source {0} would be empty; stop the run, or include another source first"

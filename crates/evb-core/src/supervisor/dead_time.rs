@@ -6,6 +6,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use super::{Group, TooFew, groups::Shortage};
 use crate::{
     id::{BuilderId, SourceId},
     ledger::DeadTimeCause,
@@ -25,6 +26,8 @@ pub(super) enum Cause {
     NoSource,
     /// No source had a readout that was connected.
     NoReadout,
+    /// Too few sources of a group took part.
+    TooFew(Shortage),
     /// No builder was active.
     NoBuilder,
     /// Complete events occupy the slots and wait for this builder's sink.
@@ -110,12 +113,12 @@ impl DeadTime {
     }
 
     /// Returns the causes for the report, in descending order of their counts.
-    pub(super) fn causes(&self) -> Vec<DeadTimeCause> {
+    pub(super) fn causes(&self, groups: &[Group]) -> Vec<DeadTimeCause> {
         let mut causes: Vec<_> = self.inhibited.0.iter().map(|(cause, count)| (*cause, *count)).collect();
         causes.sort_by_key(|(_, inhibited)| core::cmp::Reverse(*inhibited));
         causes
             .into_iter()
-            .map(|(cause, inhibited)| DeadTimeCause { cause: cause.words(), inhibited })
+            .map(|(cause, inhibited)| DeadTimeCause { cause: cause.words(groups), inhibited })
             .collect()
     }
 }
@@ -128,12 +131,13 @@ impl Cause {
             Self::Supervisor => (2, 0),
             Self::NoSource => (3, 0),
             Self::NoBuilder => (4, 0),
-            Self::Sink(id) => (5, id.number()),
-            Self::Source(id) => (6, id.number()),
+            Self::Sink(id) => (5, id.number().into()),
+            Self::Source(id) => (6, id.number().into()),
             Self::Journal => (7, 0),
             Self::NoReadout => (8, 0),
+            Self::TooFew(Shortage { group, present }) => (9, u32::from(group) << 16 | u32::from(present)),
         };
-        Blame { cause, id: id.into(), inhibited }
+        Blame { cause, id, inhibited }
     }
 
     fn of(blame: &Blame) -> Self {
@@ -147,17 +151,24 @@ impl Cause {
             6 => Self::Source(SourceId::new(id)),
             7 => Self::Journal,
             8 => Self::NoReadout,
+            9 => Self::TooFew(Shortage { group: (blame.id >> 16) as u16, present: blame.id as u16 }),
             _ => Self::Busy,
         }
     }
 
-    fn words(self) -> String {
+    fn words(self, groups: &[Group]) -> String {
         match self {
             Self::Paused => "paused".to_owned(),
             Self::Supervisor => "supervisor recovering".to_owned(),
             Self::Journal => "the journal's disk".to_owned(),
             Self::NoSource => "no source is up".to_owned(),
             Self::NoReadout => "no readout".to_owned(),
+            Self::TooFew(shortage) => match shortage.named(groups) {
+                Some(TooFew { group, present, at_least }) => {
+                    format!("at_least {group}: {present} of {at_least}")
+                }
+                None => "too few sources of a group".to_owned(),
+            },
             Self::NoBuilder => "no builder is up".to_owned(),
             Self::Sink(id) => format!("sink of builder {id}"),
             Self::Source(id) => format!("source {id}"),

@@ -16,6 +16,7 @@ use super::{
     books::Books,
     culprits::culprits,
     dead_time::Cause,
+    groups::Shortage,
     intake::{Intake, TRIGGERS_PER_TURN},
     journal::{What, differences},
     outbox::Outbox,
@@ -50,6 +51,8 @@ pub(super) struct Dispatch<'a> {
     pub(super) watch: Option<&'a mut AlignmentWatch>,
     /// Last event that may be decided under the present roster.
     pub(super) limit: u64,
+    /// Group because of which the run takes no triggers.
+    pub(super) shortage: Option<Shortage>,
 }
 
 /// Returns true if a trigger counts, either as an event or as an inhibited trigger.
@@ -58,8 +61,8 @@ pub(super) fn counts_triggers(phase: Phase, books: &Books) -> bool {
 }
 
 /// Returns true if a trigger becomes an event when a slot is free.
-pub(super) fn takes_triggers(phase: Phase, intake: &Intake) -> bool {
-    phase.is_running() && !intake.is_paused()
+pub(super) fn takes_triggers(phase: Phase, intake: &Intake, shortage: Option<Shortage>) -> bool {
+    phase.is_running() && !intake.is_paused() && shortage.is_none()
 }
 
 /// Returns true if a new event can be assigned. Unassigned events take precedence, and no event is
@@ -82,7 +85,7 @@ pub(super) fn has_slots_to_give(slots: u32, assigner: &Assigner, outbox: &Outbox
 /// Returns the time at which the next trigger can be decided.
 pub(super) fn next_decision(core: &SupervisorCore) -> Option<Instant> {
     let has_slots = has_slots_to_give(core.plan.slots, &core.assigner, &core.outbox);
-    let has_slot = takes_triggers(core.phase, &core.intake) && has_slots;
+    let has_slot = takes_triggers(core.phase, &core.intake, core.groups.shortage()) && has_slots;
     let batch = batch_time(&core.plan, &core.roster);
     // Where each free slot is a trigger, it is due at once.
     let is_free = core.intake.is_free() && has_slot && !batch.is_zero() && !core.roster.is_idle();
@@ -127,7 +130,7 @@ impl Dispatch<'_> {
 
     /// Assigns events to all free slots in a run whose trigger is a free slot.
     pub(super) fn assign_freely(&mut self, now: Instant) -> Taken {
-        if !self.intake.is_free() || self.roster.is_idle() || !takes_triggers(self.phase, self.intake) {
+        if !self.intake.is_free() || self.roster.is_idle() || !self.takes_triggers() {
             return Continue(());
         }
         if self.waits(now) {
@@ -144,7 +147,7 @@ impl Dispatch<'_> {
         let mut left = u64::from(TRIGGERS_PER_TURN);
         let inhibits = self.intake.inhibits(now);
         let assigns = self.assigns(inhibits);
-        let takes = takes_triggers(self.phase, self.intake);
+        let takes = self.takes_triggers();
         if !counts_triggers(self.phase, self.books) || self.waits(now) {
             return Continue(());
         }
@@ -173,6 +176,10 @@ impl Dispatch<'_> {
         Continue(())
     }
 
+    fn takes_triggers(&self) -> bool {
+        takes_triggers(self.phase, self.intake, self.shortage)
+    }
+
     /// Returns true if the next event needs another roster, because a source is excluded or
     /// included with it.
     fn is_at_limit(&self) -> bool {
@@ -188,7 +195,7 @@ impl Dispatch<'_> {
 
     /// Returns true if waiting triggers are assigned in this turn, as far as slots are free.
     fn assigns(&self, inhibits: bool) -> bool {
-        inhibits || has_slots_to_give(self.plan.slots, self.assigner, self.outbox)
+        inhibits || self.shortage.is_none() && has_slots_to_give(self.plan.slots, self.assigner, self.outbox)
     }
 
     /// Decides a trigger that happened at time `triggered`.
@@ -196,7 +203,8 @@ impl Dispatch<'_> {
         self.outbox.make_room();
         self.intake.note_decided(now);
         self.books.note_trigger(triggered);
-        let is_wanted = !self.roster.is_deserted() && has_slot(self.assigner, self.outbox);
+        let takes = self.shortage.is_none() && !self.roster.is_deserted();
+        let is_wanted = takes && has_slot(self.assigner, self.outbox);
         let Some(builder) = is_wanted.then(|| self.assigner.take_slot(now)).flatten() else {
             self.inhibit(1, now);
             return Continue(());
@@ -236,6 +244,7 @@ impl Dispatch<'_> {
             _ if self.intake.is_paused() => Cause::Paused,
             _ if self.outbox.is_stalled() => Cause::Journal,
             Phase::Recovering { .. } => Cause::Supervisor,
+            _ if let Some(shortage) = self.shortage => Cause::TooFew(shortage),
             _ if self.roster.contributing().is_empty() => Cause::NoSource,
             _ if self.roster.is_deserted() => Cause::NoReadout,
             _ if !self.roster.has_active_builder() => Cause::NoBuilder,

@@ -59,55 +59,77 @@ pub(super) struct Exclusions<'a> {
 }
 
 impl Exclusions<'_> {
-    /// Excludes or includes a source, from the next event on or from a later one. An exclusion from
-    /// the next event on also ends the waiting of earlier events for the source.
+    /// Excludes or includes sources, from the next event on or from a later one. An exclusion from
+    /// the next event on also ends the waiting of earlier events for the sources.
     ///
     /// # Errors
-    /// Returns [`ChangeError`] if the run has no such source, if nothing would change or nothing
-    /// would be owed any more, or if the event is decided already.
+    /// Returns [`ChangeError`] if the run lacks one of the sources, if nothing would change or
+    /// nothing would be owed any more, or if the event is decided already.
     pub(super) fn change(&mut self, request: &OwingRequest, now: Instant) -> Result<(), ChangeError> {
-        let core = &mut *self.core;
-        let id = request.source;
-        if matches!(core.phase, Phase::Reporting { .. } | Phase::Ended) {
+        if matches!(self.core.phase, Phase::Reporting { .. } | Phase::Ended) {
             return Err(ChangeError::NotRunning);
         }
-        let index = core.roster.source_index(id).ok_or(ChangeError::UnknownSource(id))?;
-        let next = EventId::new(core.outbox.decided() + 1);
+        let next = EventId::new(self.core.outbox.decided() + 1);
         let from = request.from.unwrap_or(next);
         if from < next {
             return Err(ChangeError::PastEvent { from, next });
         }
-        let owing = core.roster.owing();
-        let is_excluded = core.planned_changes.excludes(id, from).unwrap_or_else(|| owing.is_excluded(index));
+        let changes = self.plan_changes(request, from, now)?;
+        for (index, change) in changes {
+            let core = &mut *self.core;
+            core.planned_changes.replace(&change);
+            core.books.note_exclusion(change.clone(), &mut core.outbox, now);
+            if from > next {
+                let (id, named) = (change.source, core.plan.named(Peer::Source(change.source)));
+                tracing::info!(source = %id, %from, "{named} is to be {} from event {from} on", what(&change));
+                core.planned_changes.plan(change);
+            } else {
+                self.apply(&change, index, request.from.is_none());
+            }
+        }
+        self.core.begin_if_ready(now);
+        Ok(())
+    }
+
+    /// Returns the changes that carry out a request, if it is possible.
+    fn plan_changes(
+        &self,
+        request: &OwingRequest,
+        from: EventId,
+        now: Instant,
+    ) -> Result<Vec<(SourceIndex, OwingChange)>, ChangeError> {
+        let core = &*self.core;
+        let make = if request.excludes { OwingChange::exclude } else { OwingChange::include };
+        let known = if request.excludes { ChangeError::Excluded } else { ChangeError::NotExcluded };
+        let (mut planned, mut changes) = (core.planned_changes.clone(), Vec::new());
+        for id in &request.sources {
+            let index = core.roster.source_index(*id).ok_or(ChangeError::UnknownSource(*id))?;
+            if !self.alters(*id, index, request, from) {
+                continue;
+            }
+            let mut change = make(*id, from, &request.why);
+            if core.books.is_started() {
+                change.utc = core.begun().utc(now);
+            }
+            planned.replace(&change);
+            planned.plan(change.clone());
+            changes.push((index, change));
+        }
+        match request.sources.first() {
+            Some(id) if changes.is_empty() => Err(known(*id)),
+            Some(id) if !self.leaves_something_owed(&planned) => Err(ChangeError::LastSource(*id)),
+            _ => Ok(changes),
+        }
+    }
+
+    /// Returns true if the request changes what a source owes from an event on, or which earlier
+    /// events wait for it.
+    fn alters(&self, id: SourceId, index: SourceIndex, request: &OwingRequest, from: EventId) -> bool {
+        let (owing, planned) = (self.core.roster.owing(), &self.core.planned_changes);
+        let is_excluded = planned.excludes(id, from).unwrap_or_else(|| owing.is_excluded(index));
         // An exclusion that was planned has released no event.
         let releases = request.excludes && request.from.is_none() && !owing.released().contains(index.get());
-        if request.excludes == is_excluded && !releases && !core.planned_changes.has_later(id, from) {
-            let known = if is_excluded { ChangeError::Excluded } else { ChangeError::NotExcluded };
-            return Err(known(id));
-        }
-        let make = if request.excludes { OwingChange::exclude } else { OwingChange::include };
-        let mut change = make(id, from, &request.why);
-        if core.books.is_started() {
-            change.utc = core.begun().utc(now);
-        }
-        let mut planned = core.planned_changes.clone();
-        planned.replace(&change);
-        planned.plan(change.clone());
-        if !self.leaves_something_owed(&planned) {
-            return Err(ChangeError::LastSource(id));
-        }
-        let core = &mut *self.core;
-        core.planned_changes.replace(&change);
-        core.books.note_exclusion(change.clone(), &mut core.outbox, now);
-        if from > next {
-            let named = core.plan.named(Peer::Source(id));
-            tracing::info!(source = %id, %from, "{named} is to be {} from event {from} on", what(&change));
-            core.planned_changes.plan(change);
-        } else {
-            self.apply(&change, index, request.from.is_none());
-            self.core.begin_if_ready(now);
-        }
-        Ok(())
+        request.excludes != is_excluded || releases || planned.has_later(id, from)
     }
 
     /// Records the sources that are excluded from the first event on.

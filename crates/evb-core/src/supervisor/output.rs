@@ -1,6 +1,9 @@
 //! [`Output`] and [`Progress`]: the outputs of the supervisor's state machine.
 
-use super::{NotReady, Phase, SupervisorCore};
+use super::{
+    NotReady, Phase, SupervisorCore,
+    groups::{is_paused, too_few_to_begin},
+};
 use crate::{
     id::{BuilderId, Peer, RunId, RunNumber, SourceId},
     ledger::{EventCounts, RunReport},
@@ -61,7 +64,8 @@ pub enum RunState {
     Configured,
     /// The run takes triggers.
     Running,
-    /// The run takes no triggers until it is resumed; everything else continues.
+    /// The run takes no triggers until it is resumed, or until enough sources of each group take
+    /// part; everything else continues.
     Paused,
     /// A restarted supervisor waits for the peers of its run to register again.
     Recovering,
@@ -88,7 +92,7 @@ pub struct Progress {
     pub sources_up: u32,
     /// Builders that get events.
     pub builders_up: u32,
-    /// True if all peers are registered and all lanes are connected.
+    /// True if all peers that the run needs are registered, and all lanes are connected.
     pub ready: bool,
     /// True if of each source that should have front ends, at least one is connected.
     pub has_readouts: bool,
@@ -105,7 +109,7 @@ impl Progress {
             run_id: core.plan.run_id,
             state: match core.phase {
                 Phase::Gathering { .. } | Phase::Beginning { .. } => RunState::Configured,
-                Phase::Running { .. } if core.intake.is_paused() => RunState::Paused,
+                Phase::Running { .. } if is_paused(core) => RunState::Paused,
                 Phase::Running { .. } => RunState::Running,
                 Phase::Recovering { .. } => RunState::Recovering,
                 Phase::Draining { .. } | Phase::Reporting { .. } => RunState::Stopping,
@@ -116,7 +120,7 @@ impl Progress {
             begin: if core.has_begun() { core.begun().began().utc } else { Utc::UNKNOWN },
             sources_up: core.roster.up().len() as u32,
             builders_up: core.roster.builders().iter().filter(|seat| seat.is_active()).count() as u32,
-            ready: core.roster.is_ready(),
+            ready: core.roster.is_ready() && too_few_to_begin(core).is_none(),
             has_readouts: false,
         }
     }

@@ -1,9 +1,10 @@
 //! Inputs from peers: they register, become ready, report and disconnect, or send nothing.
 
 use super::{
-    ChangeError, NotReady, Output, Recipients, SupervisorCore,
+    ChangeError, LeastNumbers, NotReady, Output, Recipients, SupervisorCore,
     admission::PeerAdmission,
     culprits::tell_drain,
+    groups::is_paused,
     peer_names::reason_of,
     roster::{Seat, has_reported, keep_report, needs},
     seats::Leaving,
@@ -87,6 +88,7 @@ impl SupervisorCore {
             self.roster.hear_everybody(now);
         }
         self.membership().end_excuses(now);
+        LeastNumbers { core: self }.count(now);
         // Before the run begins, peers are not checked for silence.
         let watch = !self.phase.is_gathering() && !self.phase.is_recovering();
         let (periods, down_after) = (self.plan.periods_of_source(), self.plan.source_down_after());
@@ -94,7 +96,7 @@ impl SupervisorCore {
             let seat = self.roster.source(index);
             let Some(connection) = seat.connection else { continue };
             if self.pulse.is_for(index.get(), periods) {
-                let heartbeat = Heartbeat { is_paused: self.intake.is_paused(), ..connection.heartbeat(now) };
+                let heartbeat = Heartbeat { is_paused: is_paused(self), ..connection.heartbeat(now) };
                 self.outbox.send_ahead(Recipients::Source(seat.id), Message::Heartbeat(heartbeat));
             }
             if watch && now.since(connection.last_heard) >= down_after {
@@ -166,6 +168,7 @@ impl SupervisorCore {
     /// Stores what a source says about its readout, for which the beginning of the run may wait.
     pub(super) fn handle_readout(&mut self, index: SourceIndex, told: ReadoutStatus, now: Instant) {
         self.membership().handle_readout(index, told);
+        LeastNumbers { core: self }.count(now);
         self.begin_if_ready(now);
     }
 

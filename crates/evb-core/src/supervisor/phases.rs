@@ -2,8 +2,8 @@
 //! drains, waits for reports, and ends.
 
 use super::{
-    Output, Phase, Recipients, SupervisorCore, dispatch::Taken, journal::What, roster::is_back,
-    summary::Summary,
+    LeastNumbers, Output, Phase, Recipients, SupervisorCore, dispatch::Taken, groups::too_few_to_begin,
+    journal::What, roster::is_back, summary::Summary,
 };
 use crate::{
     quantities::counted,
@@ -18,10 +18,11 @@ const NO_FREE_SLOT: &str =
 impl SupervisorCore {
     /// Ends the wait for the run's peers and first readouts.
     pub(super) fn stop_gathering(&mut self, now: Instant) {
-        if self.roster.is_ready() {
+        if self.roster.is_ready() && too_few_to_begin(self).is_none() {
             return self.begin_if_ready(now);
         }
-        let problem = self.membership().not_started();
+        let too_few = too_few_to_begin(self).filter(|_| self.roster.is_ready());
+        let problem = too_few.map_or_else(|| self.membership().not_started(), |reason| reason.to_string());
         self.begin_draining(&problem, now);
         self.failure(problem, now);
     }
@@ -136,6 +137,7 @@ impl SupervisorCore {
         self.phase = Phase::Running { until: None };
         self.membership().leave_absent(CAUSE, now);
         self.intake.restart(self.books.triggered(), now);
+        LeastNumbers { core: self }.count(now);
         let (run, left) = (self.plan.run, counted(self.assigner.outstanding(), "event"));
         tracing::info!(%run, "the recovered run {run} goes on, with {left} to be built");
         if stopped.is_some() {

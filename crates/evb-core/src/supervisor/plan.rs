@@ -7,7 +7,7 @@ mod tests;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{FirstReadouts, SourceLoss};
+use super::{FirstReadouts, Group, SourceLoss};
 use crate::{
     alignment::GuardedClocks,
     id::{BuilderId, Epoch, Peer, RunId, RunNumber, SourceId},
@@ -95,9 +95,14 @@ pub struct RunPlan {
     /// Sources without which events are complete: an event waits for them until its deadline at
     /// most, and not at all while they are away.
     pub expendable: BTreeSet<SourceId>,
+    /// Sources that send fragments of some events only and owe none, with the time for which an
+    /// event that has all other fragments waits for them.
+    pub sporadic: BTreeMap<SourceId, Duration>,
     /// Sources that owe no fragments from the first event on, with the operator's reason. An
     /// operator can include them.
     pub excluded: BTreeMap<SourceId, String>,
+    /// Groups of sources of which a least number must take part; each has another name.
+    pub groups: Vec<Group>,
     /// Action when a source is found to deliver fragments of other events.
     pub on_slip: OnSlip,
     /// Kind of trigger.
@@ -158,14 +163,24 @@ pub enum PlanError {
     /// The run has no source.
     #[error("the run has no source; configure at least one")]
     NoSource,
-    /// A source that is expendable or excluded is not in the run.
-    #[error("source {0} is expendable or excluded, and is not in the run: list a source of the run")]
+    /// A source that is expendable, sporadic or excluded is not in the run.
+    #[error(
+        "source {0} is expendable, sporadic or excluded, and is not in the run: list a source of the run"
+    )]
     UnknownSource(SourceId),
     /// No source owes fragments.
     #[error(
-        "every source is expendable or excluded, so that events may be empty: let at least one be essential"
+        "every source is expendable, sporadic or excluded, so that events may be empty: let at least one be essential"
     )]
     NothingOwed,
+    /// A group is impossible.
+    #[error("group {name}: {reason}")]
+    Group {
+        /// Name of the group.
+        name: String,
+        /// Reason, with a remedy.
+        reason: &'static str,
+    },
     /// The run has no builder.
     #[error("the run has no builder; configure at least one")]
     NoBuilder,
@@ -244,7 +259,9 @@ impl RunPlan {
             builder_names: BTreeMap::new(),
             clocks: GuardedClocks::default(),
             expendable: BTreeSet::new(),
+            sporadic: BTreeMap::new(),
             excluded: BTreeMap::new(),
+            groups: Vec::new(),
             on_slip: OnSlip::Report,
             trigger: TriggerKind::AsFastAsPossible,
             policy: AssignmentPolicy::RoundRobin,
@@ -319,6 +336,7 @@ impl RunPlan {
             return Err(PlanError::Order { role: "builder", id: id.number() });
         }
         self.check_owing()?;
+        self.check_groups()?;
         self.check_names()?;
         let zeros = [
             ("slots", self.slots == 0),
@@ -333,12 +351,32 @@ impl RunPlan {
 
 impl RunPlan {
     fn check_owing(&self) -> Result<(), PlanError> {
-        let listed = self.expendable.iter().chain(self.excluded.keys());
+        let listed = self.expendable.iter().chain(self.sporadic.keys()).chain(self.excluded.keys());
         if let Some(id) = listed.into_iter().find(|id| self.sources.binary_search(id).is_err()) {
             return Err(PlanError::UnknownSource(*id));
         }
-        let owes = |id: &SourceId| !self.expendable.contains(id) && !self.excluded.contains_key(id);
+        let spares = |id: &SourceId| self.expendable.contains(id) || self.sporadic.contains_key(id);
+        let owes = |id: &SourceId| !spares(id) && !self.excluded.contains_key(id);
         if self.sources.iter().any(owes) { Ok(()) } else { Err(PlanError::NothingOwed) }
+    }
+
+    fn check_groups(&self) -> Result<(), PlanError> {
+        let mut names = BTreeSet::new();
+        for Group { name, sources, at_least } in &self.groups {
+            let reason = if !is_name(name) {
+                "its name is not possible: use 1 to 64 bytes without control characters"
+            } else if !names.insert(name) {
+                "another group has the same name: give it another one"
+            } else if sources.iter().any(|id| self.sources.binary_search(id).is_err()) {
+                "one of its sources is not in the run: list sources of the run"
+            } else if *at_least as usize > sources.len() {
+                "it has fewer sources than its least number: lower `at_least`"
+            } else {
+                continue;
+            };
+            return Err(PlanError::Group { name: name.clone(), reason });
+        }
+        Ok(())
     }
 
     fn check_names(&self) -> Result<(), PlanError> {

@@ -6,16 +6,16 @@ mod keeper;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use held::HeldOutputs;
 
 use super::{
     ChangeError, NotReady, Output, Recipients, RunChange, SupervisorCore, exclusions::Exclusions,
-    seats::staying,
+    roster::Roster, seats::staying,
 };
 use crate::{
-    id::{BuilderId, Peer},
+    id::{BuilderId, Peer, SourceId},
     ledger::RunReport,
     quantities::counted,
     time::{Instant, earlier},
@@ -92,6 +92,14 @@ impl SupervisorRole {
     /// ascending. A recovered run may have other builders than its plan.
     pub fn builders(&self) -> Vec<BuilderId> {
         staying(self.core.roster.builders().iter())
+    }
+
+    /// Returns the sources that are excluded, with the operators' reasons. A recovered run may have
+    /// others than its plan.
+    pub fn excluded(&self) -> BTreeMap<SourceId, String> {
+        let (roster, findings) = (&self.core.roster, self.core.books.findings());
+        let excluded = Roster::positions(roster.owing().excluded()).map(|index| roster.source(index).id);
+        excluded.map(|id| (id, findings.reason_of_exclusion(id))).collect()
     }
 
     /// Returns a peer of the run with its name, if it has one.

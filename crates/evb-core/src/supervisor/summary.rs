@@ -75,7 +75,7 @@ impl<'a> Summary<'a> {
             build_latency_us: self.build_latency().latency(),
             grant_path_us: self.grant_path(),
             dead_time_fraction: fraction(events.inhibited as f64, events.triggered as f64),
-            dead_time: books.dead_time().causes(),
+            dead_time: books.dead_time().causes(&plan.groups),
             busy_fraction: fraction(self.assigner.all_busy().as_secs_f64(), triggering.as_secs_f64()),
             network: NetworkCounts::of(self.source_reports(), lanes.iter(), self.reports()),
             paths: PathSummary::worst(self.paths()),

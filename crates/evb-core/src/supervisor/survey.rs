@@ -57,6 +57,21 @@ pub struct Survey {
     pub sources: Vec<SourceSurvey>,
     /// State of every builder.
     pub builders: Vec<BuilderSurvey>,
+    /// State of every group of sources.
+    pub groups: Vec<GroupSurvey>,
+}
+
+/// State of a group of sources.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GroupSurvey {
+    /// Name of the group.
+    pub name: String,
+    /// Ids of its sources.
+    pub sources: Vec<u16>,
+    /// Least number of sources with which the run takes triggers.
+    pub at_least: u32,
+    /// Number of sources that take part in the run.
+    pub present: u32,
 }
 
 /// The presence of a peer.
@@ -100,6 +115,8 @@ pub struct SourceSurvey {
     pub absent: u64,
     /// True if events are complete without the source.
     pub expendable: bool,
+    /// True if the source sends fragments of some events only, and owes none.
+    pub sporadic: bool,
     /// The operator's reason why the source owes no fragments now; `None` if it is not excluded.
     pub exclusion: Option<String>,
     /// Events to which the source contributed the last fragment.
@@ -212,6 +229,7 @@ pub(super) fn survey(
             missing_by_cause: books.missing_by_cause(index).clone(),
             absent: books.absent_by_cause(index).values().sum(),
             expendable: roster.owing().is_expendable(index),
+            sporadic: roster.owing().is_sporadic(index),
             exclusion: roster
                 .owing()
                 .is_excluded(index)
@@ -237,12 +255,13 @@ pub(super) fn survey(
         events: books.counts(),
         triggers: AnnouncementCounts::default(),
         outstanding: assigner.outstanding(),
-        dead_time: books.dead_time().causes(),
+        dead_time: books.dead_time().causes(&plan.groups),
         latency_us: LatencySurvey::of(&latencies),
         payload_bytes: roster.builders().iter().map(BuilderSeat::payload_so_far).fold(0, u64::saturating_add),
         latencies,
         sources: roster.sources().positions().map(source).collect(),
         builders,
+        groups: Vec::new(),
     }
 }
 

@@ -3,7 +3,7 @@
 use evb::run_control::{Annotation, Command, RunControl};
 use evb_core::{
     id::{BuilderId, EventId, SourceId},
-    supervisor::OwingRequest,
+    supervisor::{OwingRequest, Survey},
     units::Frequency,
 };
 use hyper::{Method, StatusCode, header::ACCEPT, http::request::Parts};
@@ -39,11 +39,12 @@ struct LearntSource {
     source: u16,
 }
 
-/// Request to exclude a source, or to include it again.
+/// Request to exclude a source or the sources of a group, or to include them again.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OwingSource {
-    source: SourceName,
+struct NewOwing {
+    source: Option<SourceName>,
+    group: Option<String>,
     from: Option<u64>,
     #[serde(default)]
     why: String,
@@ -58,18 +59,70 @@ enum SourceName {
 }
 
 impl SourceName {
-    /// Returns the id of the only source of the run that is meant; `None` if there is none, or if
-    /// the name is that of several.
-    async fn find(self, lead: &RunControl) -> Option<u16> {
+    /// Returns the id of the only source of the run that is meant.
+    ///
+    /// # Errors
+    /// Returns the answer to a client whose name is that of no source, or of several.
+    async fn find(self, lead: &RunControl) -> Result<u16, Answer> {
         let name = match self {
-            Self::Id(id) => return Some(id),
-            Self::Name(name) if name.is_empty() => return None,
+            Self::Id(id) => return Ok(id),
             Self::Name(name) => name,
         };
-        let survey = lead.status().await.ok()?.survey?;
-        let mut named = survey.sources.iter().filter(|source| source.name == name);
-        named.next().filter(|_| named.next().is_none()).map(|source| source.id)
+        let sources = survey(lead).await.map(|survey| survey.sources).unwrap_or_default();
+        let mut named = sources.iter().filter(|source| source.name == name && !name.is_empty());
+        named.next().filter(|_| named.next().is_none()).map(|source| source.id).ok_or_else(|| {
+            Answer::turned_away(
+                StatusCode::BAD_REQUEST,
+                "no run is open, or not exactly one of its sources has this name",
+                "give the id of the source, which the status lists",
+            )
+        })
     }
+}
+
+/// Returns the sources of a group of the run.
+///
+/// # Errors
+/// Returns the answer to a client whose group does not exist.
+async fn sources_of(group: &str, lead: &RunControl) -> Result<Vec<u16>, Answer> {
+    let groups = survey(lead).await.map(|survey| survey.groups).unwrap_or_default();
+    let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
+    let found = groups.iter().find(|other| other.name == group);
+    found.map(|group| group.sources.clone()).ok_or_else(|| {
+        let remedy = match names.is_empty() {
+            true => "configure a `[[group]]`, or give a `source`".to_owned(),
+            false => format!("give one of the groups of the run: {}", names.join(", ")),
+        };
+        let reason = format!("the run has no group `{group}`");
+        Answer::turned_away(StatusCode::BAD_REQUEST, &reason, &remedy)
+    })
+}
+
+async fn survey(lead: &RunControl) -> Option<Survey> {
+    lead.status().await.ok()?.survey
+}
+
+/// Excludes or includes the sources of a request.
+async fn change_owing(lead: &RunControl, asked: NewOwing, excludes: bool) -> Result<Answer, Answer> {
+    let (sources, what) = match (asked.source, asked.group) {
+        (Some(source), None) => {
+            let source = source.find(lead).await?;
+            (vec![source], json!({ "source": source, "excluded": excludes }))
+        }
+        (None, Some(group)) => {
+            (sources_of(&group, lead).await?, json!({ "group": group, "excluded": excludes }))
+        }
+        _ => {
+            return Err(Answer::turned_away(
+                StatusCode::BAD_REQUEST,
+                "the request names no source and no group, or both",
+                "give either `source`, an id or a name, or `group`, a name",
+            ));
+        }
+    };
+    let sources = sources.into_iter().map(SourceId::new).collect();
+    let request = OwingRequest { sources, excludes, from: asked.from.map(EventId::new), why: asked.why };
+    lead.change_owing(request).await.map(|()| Answer::done(what)).map_err(|refusal| Answer::refused(&refusal))
 }
 
 /// Request to set the trigger rate.
@@ -141,22 +194,12 @@ pub(super) async fn answer(lead: &RunControl, method: &Method, path: &str, body:
             Err(answer) => return answer,
         },
         (&Method::POST, "exclude" | "include") => {
-            let OwingSource { source, from, why } =
-                match parse(body, "{\"source\": 7, \"why\": \"broken power supply\"}") {
-                    Ok(asked) => asked,
-                    Err(answer) => return answer,
-                };
-            let Some(source) = source.find(lead).await else {
-                return Answer::turned_away(
-                    StatusCode::BAD_REQUEST,
-                    "no run is open, or not exactly one of its sources has this name",
-                    "give the id of the source, which the status lists",
-                );
+            return match parse(body, "{\"source\": 7, \"why\": \"broken power supply\"}") {
+                Ok(asked) => {
+                    change_owing(lead, asked, what == "exclude").await.unwrap_or_else(|answer| answer)
+                }
+                Err(answer) => answer,
             };
-            let (excludes, from) = (what == "exclude", from.map(EventId::new));
-            let request = OwingRequest { source: SourceId::new(source), excludes, from, why };
-            let changed = lead.change_owing(request).await;
-            changed.map(|()| Answer::done(json!({ "source": source, "excluded": excludes })))
         }
         (&Method::PUT, "trigger") => match parse_rate(body) {
             Ok(rate) => lead.set_rate(rate).await.map(|()| Answer::done(json!({ "rate": rate.to_string() }))),

@@ -380,6 +380,8 @@ impl BuilderRole {
             excluded: indices(&roster.excluded)?,
             released: indices(&roster.released)?,
             expendable: indices(&roster.expendable)?,
+            sporadic: indices(&roster.sporadic)?,
+            sporadic_wait: Duration::from_nanos(roster.sporadic_wait_ns),
         });
         self.core.handle_roster(roster.version, up.clone(), awaited, now);
         self.drop_lanes_but(up, now);

@@ -2,6 +2,7 @@
 
 mod datagrams;
 
+use core::time::Duration;
 use std::collections::VecDeque;
 
 use bytes::Buf as _;
@@ -36,7 +37,7 @@ pub(crate) struct BuilderHost {
     datagrams: DatagramEnds<SocketIndex>,
     /// Events that the sink is writing, and the times at which it finishes them.
     sink: VecDeque<(Instant, Event)>,
-    sink_time: core::time::Duration,
+    sink_time: Duration,
     /// The largest number of bytes that may be outstanding.
     budget: Bytes,
     outstanding_peak: Bytes,
@@ -56,7 +57,7 @@ impl BuilderHost {
         (host, index): (HostIndex, BuilderIndex),
         control: EndIndex,
         lanes: &[LaneEnd],
-        sink_time: core::time::Duration,
+        sink_time: Duration,
         budget: Bytes,
     ) -> Self {
         let lanes = lanes.iter().map(|end| Reading { end: *end, reader: StreamReader::default() }).collect();
@@ -132,6 +133,8 @@ impl BuilderHost {
                         excluded: self.indices(&roster.excluded),
                         released: self.indices(&roster.released),
                         expendable: self.indices(&roster.expendable),
+                        sporadic: self.indices(&roster.sporadic),
+                        sporadic_wait: Duration::from_nanos(roster.sporadic_wait_ns),
                     });
                     self.core.handle_roster(roster.version, up, awaited, now);
                 }

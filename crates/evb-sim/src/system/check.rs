@@ -120,7 +120,9 @@ impl OfRun<'_> {
         record: &EventRecord,
         silenced: &mut BTreeSet<SourceId>,
     ) -> Result<(), Failure> {
-        let is_absent = |id: &SourceId| record.absent.iter().any(|absent| absent.source == *id);
+        let is_absent = |id: &SourceId| {
+            self.scenario.sporadic.contains_key(id) || record.absent.iter().any(|absent| absent.source == *id)
+        };
         let mut lacks = record.lacks(self.scenario.sources);
         lacks.retain(|id| !is_absent(id));
         if record.missing != lacks {
@@ -143,7 +145,8 @@ impl OfRun<'_> {
     }
 
     /// Checks the absent sources of an event record against the changes of the run: an excluded
-    /// source has no fragment and is absent, and so is an expendable one without a fragment.
+    /// source has no fragment and is absent, and so is an expendable one without a fragment. No event
+    /// is assigned while too few sources of a group are included.
     fn check_owing(&self, event: EventId, record: &EventRecord, report: &RunReport) -> Result<(), Failure> {
         let expected = |source: SourceId| {
             let changes = report.changes.iter().filter(|one| one.source == source && one.from <= event);
@@ -157,6 +160,14 @@ impl OfRun<'_> {
             }
         };
         let expected: Vec<_> = (1..=self.scenario.sources).map(SourceId::new).filter_map(expected).collect();
+        let is_excluded = |id: &SourceId| expected.contains(&MissingSource::new(*id, Cause::Excluded));
+        for group in &self.scenario.groups {
+            let included = group.sources.iter().filter(|id| !is_excluded(id)).count();
+            if included < group.at_least as usize {
+                let what = format!("event {event} was assigned with {included} sources of {group:?}");
+                return Err(Failure::new(Check::Missing, what));
+            }
+        }
         if record.absent == expected {
             return Ok(());
         }

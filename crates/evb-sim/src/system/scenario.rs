@@ -3,10 +3,11 @@
 mod draw;
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use evb_core::{
     id::{BuilderId, Epoch, EventId, Peer, RunNumber, SourceId},
-    supervisor::{AssignmentPolicy, RunPlan, SourceLoss},
+    supervisor::{AssignmentPolicy, Group, RunPlan, SourceLoss},
     transport::Transport,
     trigger::TriggerKind,
     units::{Bytes, Rate},
@@ -135,6 +136,10 @@ pub struct Scenario {
     pub filter: u64,
     /// Sources without which events are complete.
     pub expendable: Vec<SourceId>,
+    /// Sources that owe nothing, with the time for which events wait for them.
+    pub sporadic: BTreeMap<SourceId, Duration>,
+    /// Groups of sources of which a least number must take part.
+    pub groups: Vec<Group>,
     /// The boards, if the timestamps of events are compared.
     pub boards: Option<Boards>,
     /// The faults of all runs, in order of time.
@@ -244,6 +249,8 @@ impl Scenario {
                 End::Events(_) | End::Stop => None,
             },
             expendable: self.expendable.iter().copied().collect(),
+            sporadic: self.sporadic.clone(),
+            groups: self.groups.clone(),
             clocks: self.boards.as_ref().map(Boards::declared).unwrap_or_default(),
             ..RunPlan::new(RunNumber::new(run + 1), epoch, sources, builders)
         }

@@ -1,19 +1,21 @@
 //! The waiting of an event for fragments: when it ends for a source, and for which cause.
 
 use super::{Assembly, AssemblyState, Assigned};
+use crate::builder::roster::Standing;
 use crate::{event::Cause, set::SourceSet, time::Instant};
 
 impl Assembly {
     /// Sets which sources the event does not want, and without which it is complete; before its
     /// assignment.
-    pub(in crate::builder) fn set_owing(&mut self, excluded: &SourceSet, expendable: &SourceSet) {
+    pub(in crate::builder) fn set_owing(&mut self, excluded: &SourceSet, standing: &Standing) {
         if !excluded.is_empty() {
             self.wanted = self.wanted.without(excluded);
             self.lacking = self.wanted.without(&self.arrived).len();
             self.spares_some = true;
         }
-        if !expendable.is_empty() {
-            self.expendable = self.wanted.intersection(expendable);
+        if !standing.expendable.is_empty() || !standing.sporadic.is_empty() {
+            self.sporadic = self.wanted.intersection(&standing.sporadic);
+            self.expendable = self.wanted.intersection(&standing.expendable).union(&self.sporadic);
             self.spares_some = true;
         }
     }
@@ -39,6 +41,21 @@ impl Assembly {
         }
         self.assigned = Some(assigned);
         true
+    }
+
+    /// Returns true if the event waits for sporadic sources alone, and did not before.
+    pub(in crate::builder) fn begins_to_linger(&mut self) -> bool {
+        let waits = !self.sporadic.is_empty()
+            && !self.is_lingering
+            && self.is_waiting()
+            && self.sporadic.is_superset(&self.awaits());
+        self.is_lingering |= waits;
+        waits
+    }
+
+    /// Stops waiting for sporadic sources.
+    pub(in crate::builder) fn end_lingering(&mut self) {
+        self.give_up(&self.sporadic.clone(), Cause::Expendable);
     }
 
     /// Sets a new deadline.

@@ -515,3 +515,55 @@ fn an_event_is_complete_without_an_expendable_source() {
     assert_eq!((bench.events[1].is_complete(), bench.events[1].absent.len()), (true, 2));
     bench.write_all(at(1) + DEADLINE);
 }
+
+/// A sporadic source owes nothing, and is neither missing nor absent.
+#[test]
+fn a_fragment_of_a_sporadic_source_joins_if_it_is_there_in_time() {
+    let wait = Duration::from_millis(5);
+    for sporadic_wait in [Duration::ZERO, wait] {
+        let mut bench = Bench::new(3, 6);
+        bench.core.set_standing(Standing { sporadic: set(&[2]), sporadic_wait, ..Standing::default() });
+        bench.core.handle_roster(2, set(&[0, 1, 2]), set(&[]), at(1));
+        for event in 1..=3 {
+            bench.core.handle_assignments(&under(2, event), at(1)).unwrap();
+        }
+        let send = |bench: &mut Bench, lane: usize, event: u64| {
+            bench.send(LaneIndex::new(lane), event, b"here", at(1));
+        };
+        // It comes first.
+        [2, 0, 1].into_iter().for_each(|lane| send(&mut bench, lane, 1));
+        assert_eq!(bench.events[0].fragments.len(), 3);
+        // It comes last.
+        [0, 1].into_iter().for_each(|lane| send(&mut bench, lane, 2));
+        assert_eq!(bench.events.len() == 2, sporadic_wait.is_zero());
+        send(&mut bench, 2, 2);
+        assert_eq!(bench.events[1].fragments.len(), if sporadic_wait.is_zero() { 2 } else { 3 });
+        // It does not come.
+        [0, 1].into_iter().for_each(|lane| send(&mut bench, lane, 3));
+        if !sporadic_wait.is_zero() {
+            assert_eq!(bench.events.len(), 2);
+            assert!(bench.core.next_timeout().is_some_and(|time| time <= at(1) + wait));
+            bench.core.handle_timeout(at(1) + wait);
+            bench.poll(at(1) + wait);
+        }
+        assert_eq!(bench.events.len(), 3);
+        assert!(bench.events.iter().all(|event| event.is_whole()), "{:?}", bench.events);
+        bench.write_all(at(1) + wait);
+    }
+}
+
+/// An event that lacks a fragment that is owed waits for it, and not for the sporadic source.
+#[test]
+fn an_event_without_an_owed_fragment_does_not_wait_for_a_sporadic_source_longer() {
+    let mut bench = Bench::new(3, 4);
+    let sporadic_wait = Duration::from_secs(100);
+    bench.core.set_standing(Standing { sporadic: set(&[2]), sporadic_wait, ..Standing::default() });
+    bench.core.handle_roster(2, set(&[0, 1, 2]), set(&[]), at(1));
+    bench.core.handle_assignments(&under(2, 1), at(1)).unwrap();
+    bench.send(LaneIndex::new(0), 1, b"here", at(1));
+    bench.core.handle_timeout(at(1) + DEADLINE);
+    bench.poll(at(1) + DEADLINE);
+    let silent = MissingSource::new(SourceId::new(2), Cause::Silent);
+    assert_eq!((&bench.events[0].missing, &bench.events[0].absent), (&vec![silent], &vec![]));
+    bench.write_all(at(1) + DEADLINE);
+}

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     id::{BuilderId, Peer, SourceId},
+    quantities::counted,
     run_control::{Command, Refusal, State, SystemError},
     supervisor::{OwingRequest, RunChange, RunState},
     units::Frequency,
@@ -29,7 +30,7 @@ impl Leader {
         self.ask(Step::Changing(number, Effect::Learnt(source)), change);
     }
 
-    /// Excludes a source from the run and the runs that follow, or includes it again.
+    /// Excludes sources from the run and the runs that follow, or includes them again.
     pub(super) fn change_owing(&mut self, number: u64, request: OwingRequest) {
         let name = owing_name(&request);
         if !self.is_open() {
@@ -37,7 +38,7 @@ impl Leader {
         }
         if request.why.trim().is_empty() && request.excludes {
             let error = SystemError::new(
-                Peer::Source(request.source).to_string(),
+                subject(&request),
                 "no reason is given",
                 "say why, for those who read the run's record later",
             );
@@ -127,7 +128,7 @@ impl Leader {
             }
             Effect::Owing(request) => {
                 let remedy = "`evbd ctl status` lists the sources";
-                let by = Peer::Source(request.source).to_string();
+                let by = subject(&request);
                 outcome(owing_name(&request), &by, remedy).map(|()| self.keep_owing(request))
             }
             Effect::Builders { request, builders, added } => {
@@ -139,10 +140,12 @@ impl Leader {
     }
 
     fn keep_owing(&mut self, request: OwingRequest) {
-        if request.excludes {
-            self.changes.excluded.insert(request.source, request.why);
-        } else {
-            self.changes.excluded.remove(&request.source);
+        for source in request.sources {
+            if request.excludes {
+                self.changes.excluded.entry(source).or_insert_with(|| request.why.clone());
+            } else {
+                self.changes.excluded.remove(&source);
+            }
         }
     }
 
@@ -186,6 +189,14 @@ impl Leader {
             "configure first, or wait until the last run is settled",
         );
         refusal(request, error)
+    }
+}
+
+/// Returns the sources that a request concerns, for people.
+fn subject(request: &OwingRequest) -> String {
+    match request.sources.as_slice() {
+        [source] => Peer::Source(*source).to_string(),
+        sources => counted(sources.len(), "source"),
     }
 }
 

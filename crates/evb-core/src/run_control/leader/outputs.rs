@@ -25,7 +25,7 @@ pub enum Request {
     Remove(BuilderId),
     /// Take the present timestamps of a source as the right ones.
     Learn(SourceId),
-    /// Exclude a source from this run and from the runs that follow, or include it again.
+    /// Exclude sources from this run and from the runs that follow, or include them again.
     Owe(OwingRequest),
     /// End the run that is under way because of this cause, and then the leader.
     Close(String),

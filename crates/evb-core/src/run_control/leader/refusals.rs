@@ -4,7 +4,7 @@ use crate::{
     id::Peer,
     ledger::Annotation,
     run_control::{Refusal, SystemError},
-    supervisor::NotReady,
+    supervisor::{NotReady, TooFew},
 };
 
 /// Advice where the state of the run explains a refusal.
@@ -31,6 +31,11 @@ pub(super) fn not_ready(missing: &NotReady) -> SystemError {
             };
             SystemError::new(names(&peers), reason, start_them(&peers) + "; then start the run")
         }
+        NotReady::TooFew(TooFew { group, present, at_least }) => SystemError::new(
+            format!("group {group}"),
+            format!("{present} of at least {at_least} sources take part"),
+            "start or include more of them, or lower `at_least`; then start the run",
+        ),
         NotReady::Refused { peer, reason } => {
             SystemError::new(peer.to_string(), reason.clone(), "when that is mended, start the run")
         }
@@ -83,7 +88,7 @@ fn start_them(peers: &[Peer]) -> String {
 /// Returns true if a start may succeed when missing peers have registered and connected, or when a
 /// recovered run goes on.
 pub(super) fn may_pass(reason: &NotReady) -> bool {
-    matches!(reason, NotReady::Missing(_) | NotReady::Unconnected(_) | NotReady::Begun)
+    matches!(reason, NotReady::Missing(_) | NotReady::Unconnected(_) | NotReady::TooFew(_) | NotReady::Begun)
 }
 
 /// Refuses an annotation that exceeds the limits of its length.

@@ -56,8 +56,8 @@ impl Leader {
             (RunState::Recovering | RunState::Running | RunState::Paused, State::Configured)
                 if !self.is_beginning =>
             {
+                self.changes.excluded.clone_from(&run.plan.excluded);
                 self.enter(self.status.state.occur(Occurrence::Recovered));
-                self.recovers = true;
                 self.answer_start(Ok(State::Running));
             }
             (RunState::Stopping, State::Running | State::Paused) => {
@@ -65,11 +65,10 @@ impl Leader {
             }
             _ => {}
         }
-        if self.recovers && progress.state != RunState::Recovering {
-            self.recovers = false;
-            if progress.state == RunState::Paused {
-                self.enter(State::Paused);
-            }
+        match progress.state {
+            RunState::Paused => self.enter(self.status.state.occur(Occurrence::PausedByItself)),
+            RunState::Running => self.enter(self.status.state.occur(Occurrence::ResumedByItself)),
+            _ => {}
         }
     }
 

@@ -114,7 +114,7 @@ fn findings_are_written_down_and_causes_of_dead_time_with_the_next_decision() {
     let blames = outbox.blames().map(|blames| blames.messages());
     assert_eq!(blames, Some(vec![Blame { cause: 1, id: 0, inhibited: 2 }]));
     assert!(outbox.pop().is_some() && outbox.pop().is_none());
-    let causes = books.dead_time().causes();
+    let causes = books.dead_time().causes(&[]);
     let seen: Vec<_> = causes.iter().map(|cause| (cause.cause.as_str(), cause.inhibited)).collect();
     assert_eq!(seen, [("builders are busy", 3), ("paused", 2)]);
 }

@@ -30,7 +30,7 @@ fn sink(at_sink: u32) -> Load {
 }
 
 fn causes(stage: &Stage) -> Vec<(String, u64)> {
-    stage.core.books.dead_time().causes().into_iter().map(|cause| (cause.cause, cause.inhibited)).collect()
+    stage.core.books.dead_time().causes(&[]).into_iter().map(|cause| (cause.cause, cause.inhibited)).collect()
 }
 
 fn words(causes: &[(&str, u64)]) -> Vec<(String, u64)> {

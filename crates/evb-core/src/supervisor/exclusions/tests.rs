@@ -19,7 +19,7 @@ use crate::{
 
 fn request(id: u16, excludes: bool, from: Option<u64>) -> OwingRequest {
     let (source, from) = (SourceId::new(id), from.map(EventId::new));
-    OwingRequest { source, excludes, from, why: "broken power supply".to_owned() }
+    OwingRequest { sources: vec![source], excludes, from, why: "broken power supply".to_owned() }
 }
 
 impl Stage {

@@ -68,7 +68,8 @@ impl PeerMembership<'_> {
     /// expect a source whose readout is silent or gone, unless the run waits for every source.
     /// Before the run begins, a readout may come and go.
     pub(in crate::supervisor) fn handle_readout(&mut self, index: SourceIndex, status: ReadoutStatus) {
-        let counts = self.phase.is_under_way();
+        // A sporadic source has nothing to deliver for most events.
+        let counts = self.phase.is_under_way() && !self.roster.owing().is_sporadic(index);
         let changes = self.roster.set_readout(index, status, counts);
         if !changes {
             return;

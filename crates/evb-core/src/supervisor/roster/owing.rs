@@ -1,5 +1,7 @@
 //! [`Owing`]: the sources that owe events no fragments.
 
+use core::time::Duration;
+
 use crate::{
     index::SourceIndex,
     set::SourceSet,
@@ -9,7 +11,7 @@ use crate::{
     },
 };
 
-/// The excluded sources, and the expendable ones.
+/// The excluded sources, the expendable ones, and the sporadic ones.
 #[derive(Clone, Debug, Default)]
 pub(in crate::supervisor) struct Owing {
     /// Sources that owe the next event nothing.
@@ -18,6 +20,10 @@ pub(in crate::supervisor) struct Owing {
     released: SourceSet,
     /// Sources without which events are complete.
     expendable: SourceSet,
+    /// Those of `expendable` that send fragments of some events only.
+    sporadic: SourceSet,
+    /// Time for which an event that has all other fragments waits for sporadic sources.
+    sporadic_wait: Duration,
 }
 
 impl Owing {
@@ -26,8 +32,12 @@ impl Owing {
         let all = plan.sources.iter().enumerate();
         let excluded = all.clone().filter(|(_, id)| plan.excluded.contains_key(id));
         let excluded: SourceSet = excluded.map(|(index, _)| index).collect();
+        let sporadic = all.clone().filter(|(_, id)| plan.sporadic.contains_key(id));
+        let sporadic: SourceSet = sporadic.map(|(index, _)| index).collect();
         let expendable = all.filter(|(_, id)| plan.expendable.contains(id)).map(|(index, _)| index);
-        Self { released: excluded.clone(), excluded, expendable: expendable.collect() }
+        let expendable = expendable.collect::<SourceSet>().union(&sporadic);
+        let sporadic_wait = plan.sporadic.values().max().copied().unwrap_or_default();
+        Self { released: excluded.clone(), excluded, expendable, sporadic, sporadic_wait }
     }
 
     pub(in crate::supervisor) fn excluded(&self) -> &SourceSet {
@@ -40,6 +50,18 @@ impl Owing {
 
     pub(in crate::supervisor) fn expendable(&self) -> &SourceSet {
         &self.expendable
+    }
+
+    pub(in crate::supervisor) fn sporadic(&self) -> &SourceSet {
+        &self.sporadic
+    }
+
+    pub(in crate::supervisor) fn sporadic_wait(&self) -> Duration {
+        self.sporadic_wait
+    }
+
+    pub(in crate::supervisor) fn is_sporadic(&self, index: SourceIndex) -> bool {
+        self.sporadic.contains(index.get())
     }
 
     pub(in crate::supervisor) fn is_excluded(&self, index: SourceIndex) -> bool {

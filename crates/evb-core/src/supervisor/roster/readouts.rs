@@ -46,6 +46,11 @@ impl Readouts {
         self.quiet.contains(index.get())
     }
 
+    /// Returns true if the source's readout is gone.
+    pub(in crate::supervisor) fn is_gone(&self, index: SourceIndex) -> bool {
+        self.gone.contains(index.get())
+    }
+
     /// Returns true if events expect none of the sources `up`, so that each would end at once.
     pub(in crate::supervisor) fn are_quiet(&self, up: &SourceSet, excluded: &SourceSet) -> bool {
         up.is_covered_by(&self.quiet, excluded)

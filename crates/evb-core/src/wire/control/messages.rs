@@ -67,6 +67,7 @@ messages! {
         version: u32 = 1, sources: Vec<u32> = 2, up: Vec<u32> = 3, builders: Vec<BuilderAddress> = 4,
         max_fragment: Vec<u64> = 5, incarnations: Vec<u32> = 6, awaited: Vec<u32> = 7,
         quiet: Vec<u32> = 8, excluded: Vec<u32> = 9, expendable: Vec<u32> = 10, released: Vec<u32> = 11,
+        sporadic: Vec<u32> = 12, sporadic_wait_ns: u64 = 13,
     }
     pub struct BuilderAddress { id: u32 = 1, listen: String = 2, incarnation: u32 = 3 }
     /// Decisions for all event ids from `first` on, run-length coded.

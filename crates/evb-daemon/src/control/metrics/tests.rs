@@ -43,6 +43,7 @@ fn status() -> Status {
         missing_by_cause: [(Cause::Down, 3), (Cause::Silent, 1)].into(),
         absent: 2,
         expendable: true,
+        sporadic: false,
         exclusion: None,
         last: 3,
         last_by_us: 1.5,

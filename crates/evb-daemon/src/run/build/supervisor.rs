@@ -78,6 +78,8 @@ pub(in crate::run) fn supervisor(
             .filter(|entry| entry.need == Need::Expendable)
             .map(|entry| entry.id)
             .collect(),
+        sporadic: config.sources.iter().filter_map(|entry| Some((entry.id, entry.sporadic?))).collect(),
+        groups: config.groups.clone(),
         on_source_loss: match config.supervisor.on_source_loss {
             evb_config::SourceLoss::Incomplete => SourceLoss::Incomplete,
             evb_config::SourceLoss::Wait => SourceLoss::Wait,

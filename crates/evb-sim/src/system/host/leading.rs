@@ -63,6 +63,7 @@ impl Leading {
         now: Instant,
     ) -> Result<(), Failure> {
         plan.builders = role.builders();
+        plan.excluded = role.excluded();
         self.leader.handle_done(Done::Opened(Ok(Box::new(plan))), now);
         self.carry_out(Some(role), now)
     }

@@ -388,5 +388,5 @@ fn owing(core: &SupervisorCore, command: Command) -> OwingRequest {
         other => unreachable!("{other:?} changes nothing that is owed"),
     };
     let from = (ahead > 0).then(|| EventId::new(next + ahead));
-    OwingRequest { source, excludes, from, why: "the scenario".to_owned() }
+    OwingRequest { sources: vec![source], excludes, from, why: "the scenario".to_owned() }
 }

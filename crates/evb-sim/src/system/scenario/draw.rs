@@ -4,6 +4,7 @@ mod boards;
 mod owing;
 
 use core::time::Duration;
+use std::collections::BTreeMap;
 
 use evb_core::{
     id::{BuilderId, Peer, SourceId},
@@ -207,6 +208,8 @@ fn system(seed: u64, transport: Transport, sky: Sky, chance: &mut Chance) -> Sce
         give_up: chance.of(&[millis(1000), millis(30_000)]),
         filter: chance.of(&[0, 0, 7]),
         expendable: Vec::new(),
+        sporadic: BTreeMap::new(),
+        groups: Vec::new(),
         boards: None,
         faults: Vec::new(),
     }

@@ -184,7 +184,7 @@ fn an_end_is_awaited_in_each_state() {
 fn an_excluded_source_stays_excluded_in_later_runs_until_it_is_included() {
     let mut stage = Stage::in_state(State::Running);
     let request = |excludes, why: &str| OwingRequest {
-        source: SourceId::new(3),
+        sources: vec![SourceId::new(3)],
         excludes,
         from: None,
         why: why.to_owned(),

@@ -77,12 +77,25 @@ fn a_recovered_run_goes_on_as_it_was() {
         assert_eq!(stage.state(), state);
         assert!(stage.last_error().contains("is locked"));
     }
-    // A pause of the recovered run that comes before its state is known counts.
+    // A pause of the recovered run counts, although its state was not known before.
     let mut stage = Stage::in_state(State::Configured);
     stage.goes(RunState::Recovering);
     assert_eq!(stage.command(Command::Pause), Some(Ok(State::Paused)));
-    stage.goes(RunState::Running);
+    stage.goes(RunState::Paused);
     assert_eq!(stage.state(), State::Paused);
+}
+
+/// A source has slipped, or too few sources of a group take part.
+#[test]
+fn a_run_that_pauses_by_itself_is_paused() {
+    let mut stage = Stage::in_state(State::Running);
+    stage.goes(RunState::Paused);
+    assert_eq!(stage.state(), State::Paused);
+    assert_eq!(stage.command(Command::Pause), Some(Ok(State::Paused)), "an operator may pause it too");
+    stage.goes(RunState::Running);
+    assert_eq!(stage.state(), State::Running);
+    stage.goes(RunState::Paused);
+    assert_eq!(stage.command(Command::Resume), Some(Ok(State::Running)));
 }
 
 #[test]
