@@ -47,6 +47,7 @@ assets! {
     "/page/page.js": "page.js", SCRIPT;
     "/page/run.js": "run.js", SCRIPT;
     "/page/peers.js": "peers.js", SCRIPT;
+    "/page/owing.js": "owing.js", SCRIPT;
     "/page/charts.js": "charts.js", SCRIPT;
     "/page/colours.js": "colours.js", SCRIPT;
     "/page/server.js": "server.js", SCRIPT;

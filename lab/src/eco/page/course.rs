@@ -188,7 +188,7 @@ impl Course<'_> {
 
     /// Checks that the tab key reaches every control of the page.
     async fn tab_reaches_all(&mut self) -> Result<()> {
-        let wanted = "return [...document.querySelectorAll('a, button, input, textarea')]
+        let wanted = "return [...document.querySelectorAll('a, button, input, select, textarea')]
             .filter((node) => node.checkVisibility() && !node.disabled).length";
         let wanted = self.browser.script(wanted).await?.as_u64().unwrap_or(u64::MAX);
         self.browser
@@ -219,10 +219,49 @@ impl Course<'_> {
         let first = self.browser.text("#sources tbody tr").await?;
         self.report.yes("and heads the list of sources", first.starts_with("6silent"));
         self.album.take(&self.browser, "silent-source", &mut self.report).await?;
+        self.exclude_and_include().await?;
         self.daemon.signal("other", "CONT")?;
         self.stop("a silent source", false).await?;
         self.daemon.wait("ready again", |status| status["ready"] == true)?;
         Ok(())
+    }
+
+    /// Excludes the silent source on the page, and includes it again. Nothing happens without the
+    /// confirmation.
+    async fn exclude_and_include(&mut self) -> Result<()> {
+        let exclusion = |status: &Value| {
+            let sources = status["survey"]["sources"].as_array();
+            sources.into_iter().flatten().find(|source| source["id"] == 6).map(|s| s["exclusion"].clone())
+        };
+        self.choose("exclude source 6", "its host hangs").await?;
+        self.browser.click("#owing-cancel").await?;
+        self.choose("exclude source 6", "its host hangs").await?;
+        let before = self.daemon.wait("a status", |status| status["survey"].is_object())?;
+        self.report
+            .yes("a source is not excluded before the confirmation", exclusion(&before) == Some(Value::Null));
+        self.browser.click("#owing-do").await?;
+        let row = "document.querySelector('#sources tbody tr').textContent";
+        self.browser.wait("excluded", &format!("{row}.startsWith('6excluded')"), SOON).await?;
+        let after = self.daemon.wait("a status", |status| status["survey"].is_object())?;
+        self.report
+            .yes("a source is excluded with its reason", exclusion(&after) == Some("its host hangs".into()));
+        self.choose("include source 6", "").await?;
+        self.browser.click("#owing-do").await?;
+        self.browser.wait("included", &format!("{row}.startsWith('6silent')"), SOON).await?;
+        Ok(())
+    }
+
+    /// Opens the confirmation of an exclusion or inclusion, and fills it in.
+    async fn choose(&self, what: &str, why: &str) -> Result<()> {
+        self.browser.click("#open-owing").await?;
+        let choose = format!(
+            "const select = document.querySelector('#owing-what');
+            select.value = [...select.options].find((option) => option.textContent.startsWith({what:?})).value;
+            select.dispatchEvent(new Event('change'))"
+        );
+        self.browser.script(&choose).await?;
+        self.browser.click("#owing-why").await?;
+        self.browser.keys(why).await
     }
 
     async fn slow_sink(&mut self, disk: &Disk) -> Result<()> {

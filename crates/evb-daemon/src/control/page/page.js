@@ -3,6 +3,7 @@
 import { $, make, name, text } from "./dom.js";
 import { clock } from "./format.js";
 import * as charts from "./charts.js";
+import { onOwing, openOwing } from "./owing.js";
 import { showPeers } from "./peers.js";
 import { showHero, showLedger, showProblems, showRuns } from "./run.js";
 import { LONG, command, get, hasToken, useToken } from "./server.js";
@@ -147,23 +148,24 @@ function showButtons() {
     button.classList.toggle("other", button.dataset.command !== NEXT[status?.state]);
   }
   for (const field of [$("#kind"), $("#comment")]) field.disabled = looksOn;
+  $("#open-owing").disabled = isAway || looksOn || !status?.survey;
   text($("#access"), looksOn ? "you may look, not command" : "");
   $("#have-token").hidden = !looksOn;
 }
 
 /// One command at a time. A refusal is shown in evbd's own words.
-async function give(what) {
+async function give(what, body = {}, words = what) {
   if (busy) return;
   busy = what;
   showButtons();
-  answer("", `${what} …`);
+  answer("", `${words} …`);
   try {
     const note = { kind: $("#kind").value.trim(), comment: $("#comment").value.trim() };
-    const { state } = await command(what, what === "start" ? note : {});
-    answer("", `${what}: done at ${clock(new Date())}; ${state ?? ""}`);
+    const { state } = await command(what, what === "start" ? note : body);
+    answer("", `${words}: done at ${clock(new Date())}${state ? `; ${state}` : ""}`);
     if (what === "start") $("#comment").value = "";
   } catch (error) {
-    answer("bad", `${what} refused by ${error.refusedBy}: ${error.message}.`, error.remedy && ` → ${error.remedy}`);
+    answer("bad", `${words} refused by ${error.refusedBy}: ${error.message}.`, error.remedy && ` → ${error.remedy}`);
     if (error.status === 401) askForToken("command", `${error.message}.`);
   }
   busy = null;
@@ -177,7 +179,7 @@ function answer(className, said, remedy = "") {
 /// A letter brings the focus to a control; only Enter does anything.
 function key(event) {
   if (event.ctrlKey || event.altKey || event.metaKey) return;
-  if (event.target.matches("input, textarea")) {
+  if (event.target.matches("input, textarea, select")) {
     if (event.key === "Escape") event.target.blur();
     return;
   }
@@ -191,6 +193,8 @@ function key(event) {
 for (const button of document.querySelectorAll("[data-command]")) {
   button.addEventListener("click", () => give(button.dataset.command));
 }
+onOwing(give);
+$("#open-owing").addEventListener("click", () => openOwing(status?.survey));
 $("#door").addEventListener("submit", (event) => {
   event.preventDefault();
   useToken($("#token").value.trim());
