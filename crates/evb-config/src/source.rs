@@ -159,10 +159,10 @@ pub(super) struct GivenSource {
     /// Default: `"essential"`
     #[serde(default)]
     need: Need,
-    /// What the source owes: a fragment of each event (`"all"`), or none (`"none"`), as of a slow
-    /// control system or a monitor that fires at times. Such a source gets all decisions, and what
-    /// it has delivered when an event has all other fragments joins the event. The source is never
-    /// missing, absent or silent, and later fragments are counted as late.
+    /// The fragments that the source owes: one of each event (`"all"`), or none (`"none"`), for a
+    /// slow control system or a monitor that fires at times. Such a source gets all decisions, and
+    /// what it has delivered when an event has all other fragments joins the event. The source is
+    /// never missing, absent or silent, and later fragments are counted as late.
     ///
     /// Default: `"all"`
     #[serde(default)]
@@ -175,7 +175,7 @@ pub(super) struct GivenSource {
     wait: Option<Duration>,
 }
 
-/// What a source owes events.
+/// The fragments that a source owes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]

@@ -65,7 +65,8 @@ pub enum Occurrence {
     /// The supervisor has paused the run by itself: a source has slipped, or too few sources of a
     /// group take part.
     PausedByItself,
-    /// The supervisor has resumed a run that it had paused: enough sources of every group take part.
+    /// The supervisor has resumed a run that it had paused: enough sources of every group take
+    /// part.
     ResumedByItself,
     /// Every event of the run is settled, and its ledger is closed.
     Drained,

@@ -15,6 +15,7 @@
 
 mod peer_names;
 mod absence;
+mod groups;
 mod plan;
 mod change;
 mod builders;
@@ -49,7 +50,7 @@ mod snapshot;
 mod dispatch;
 mod membership;
 mod exclusions;
-mod groups;
+mod least_numbers;
 mod beginning;
 mod verdicts;
 mod phases;
@@ -100,15 +101,15 @@ use beginning::Beginning;
 use books::Books;
 use dispatch::{Dispatch, counts_triggers, next_decision};
 use exclusions::{Exclusions, PlannedChanges};
-use groups::{Groups, LeastNumbers};
 use intake::Intake;
 use journal::What;
+use least_numbers::LeastNumbers;
 use membership::{PeerMembership, begin_of};
 use outbox::Outbox;
 use peer_names::{not_its_to_send, short};
 use phase::Phase;
 use pulse::Pulse;
-use roster::{Roster, Seat};
+use roster::{Roster, Seat, too_few_to_begin};
 use roster_updates::RosterUpdates;
 use scale::WallWatch;
 use verdicts::Verdicts;
@@ -143,7 +144,6 @@ pub struct SupervisorCore {
     /// Clocks that the plan had before sources declared theirs.
     planned: GuardedClocks,
     planned_changes: PlannedChanges,
-    groups: Groups,
 }
 
 impl SupervisorCore {
@@ -179,17 +179,15 @@ impl SupervisorCore {
             watch: AlignmentWatch::new(&plan.clocks).map(Box::new),
             planned: plan.clocks.clone(),
             planned_changes: PlannedChanges::default(),
-            groups: Groups::new(&plan),
             plan,
         }
     }
 
     /// Returns the parts of the supervisor that handle events.
     fn dispatch(&mut self) -> Dispatch<'_> {
-        let Self { plan, phase, roster, intake, assigner, books, outbox, watch, .. } = self;
-        let (watch, limit) = (watch.as_deref_mut(), self.planned_changes.limit());
-        let shortage = self.groups.shortage();
-        Dispatch { plan, phase: *phase, roster, intake, assigner, books, outbox, watch, limit, shortage }
+        let Self { plan, phase, roster, intake, assigner, books, outbox, watch, planned_changes, .. } = self;
+        let (watch, limit) = (watch.as_deref_mut(), planned_changes.limit());
+        Dispatch { plan, phase: *phase, roster, intake, assigner, books, outbox, watch, limit }
     }
 
     /// Returns the parts of the supervisor that handle events, for decisions: these come under the
@@ -475,21 +473,15 @@ impl SupervisorCore {
     /// Returns a short summary of the run, which costs little to compute.
     pub fn progress(&self) -> Progress {
         let has_readouts = beginning::without_front_ends(&self.roster).is_empty();
-        Progress { run: beginning::provisional_number(self), has_readouts, ..Progress::of(self) }
+        let ready = self.roster.is_ready() && too_few_to_begin(&self.plan, &self.roster).is_none();
+        Progress { run: beginning::provisional_number(self), has_readouts, ready, ..Progress::of(self) }
     }
 
     /// Returns the state of all peers, which costs more to compute than
     /// [`progress`](Self::progress).
     pub fn survey(&self, now: Instant) -> Survey {
-        let (run, triggers) = (beginning::provisional_number(self).number(), self.intake.numbers.counts());
-        let Self { plan, roster, assigner, books, watch, .. } = self;
-        let groups = groups::survey(self);
-        Survey {
-            run,
-            triggers,
-            groups,
-            ..survey::survey(plan, roster, assigner, books, watch.as_deref(), now)
-        }
+        let run = beginning::provisional_number(self).number();
+        Survey { run, groups: least_numbers::survey(self), ..survey::survey(self, now) }
     }
 
     /// Returns all sources and builders that may take part: sources in the order of the roster,
@@ -512,15 +504,8 @@ impl SupervisorCore {
         self.assigner.invariants(&self.roster);
         self.books.invariants();
         self.outbox.invariants();
-        let (open, outstanding) = (self.books.counts().open(), self.assigner.outstanding());
-        assert_eq!(open, Some(outstanding), "every trigger is inhibited, settled or outstanding");
-        groups::invariants(self);
-        let addressed = self.outbox.addressed();
-        let up = (self.roster.contributing(), self.roster.version());
-        assert!(self.due.roster || addressed == up, "only sources up get decisions");
-        for (index, held) in self.roster.builders().positions().zip(self.assigner.counts(&self.roster)) {
-            assert_eq!(self.books.outstanding(index), held, "books and slots agree: {index:?}");
-        }
+        least_numbers::invariants(self);
+        dispatch::invariants(self);
     }
 
     /// Records a problem because of which the run cannot begin or continue.

@@ -212,6 +212,8 @@ fn roster() -> Roster {
         excluded: vec![ID; MAX_SOURCES],
         expendable: vec![ID; MAX_SOURCES],
         released: vec![ID; MAX_SOURCES],
+        sporadic: vec![ID; MAX_SOURCES],
+        sporadic_wait_ns: MOST,
     }
 }
 

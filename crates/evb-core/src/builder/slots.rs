@@ -220,7 +220,7 @@ impl Slots {
         let assembly = &mut self.assemblies[slot.get()];
         let standing = self.rosters.standing();
         if assembly.assigned().is_none() {
-            assembly.set_owing(&expected.excluded, standing);
+            assembly.set_owing(&expected.excluded, &standing.expendable, &standing.sporadic);
             for (spared, cause) in
                 [(&expected.quiet, Cause::NoReadout), (&standing.released, Cause::Released)]
             {

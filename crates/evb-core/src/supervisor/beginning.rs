@@ -8,10 +8,9 @@ use core::time::Duration;
 
 use super::{
     FirstReadouts, LeastNumbers, NotReady, Output, Phase, Recipients, RunPlan, SupervisorCore,
-    groups::too_few_to_begin,
     journal::What,
     peer_names::reason_of,
-    roster::{Roster, Seat, needs, unconnected, unheard},
+    roster::{Roster, Seat, has_all_sources, needs, too_few_to_begin, unconnected, unheard},
 };
 use crate::{
     id::{Peer, RunNumber},
@@ -19,7 +18,7 @@ use crate::{
     quantities::counted,
     time::Instant,
     wire::{
-        control::{Begin, Begun, Message, ReadoutStatus, RunEnd},
+        control::{Begin, Begun, Message, RunEnd},
         journal::Started,
     },
 };
@@ -47,7 +46,9 @@ impl Beginning<'_> {
         if !waiting.is_empty() {
             return Err(NotReady::Unconnected(waiting));
         }
-        LeastNumbers { core: self.core }.check_start()?;
+        if let Some(reason) = too_few_to_begin(&self.core.plan, &self.core.roster) {
+            return Err(NotReady::TooFew(reason));
+        }
         let without = without_front_ends(&self.core.roster);
         if self.core.plan.first_readouts == FirstReadouts::Refuse && !without.is_empty() {
             return Err(NotReady::NoReadout(without));
@@ -60,11 +61,11 @@ impl Beginning<'_> {
     /// every source has a readout; and starts a run that begins, as soon as every peer has prepared
     /// for it.
     pub(super) fn advance(&mut self, now: Instant) -> Result<(), NotReady> {
-        if self.core.roster.is_ready() && too_few_to_begin(self.core).is_none() {
+        if self.core.roster.is_ready() && too_few_to_begin(&self.core.plan, &self.core.roster).is_none() {
             match self.core.phase {
                 Phase::Gathering { until } if !self.core.plan.hold => {
                     let waits = self.core.plan.first_readouts != FirstReadouts::Warn;
-                    let is_whole = self.core.roster.has_all_sources()
+                    let is_whole = has_all_sources(&self.core.roster)
                         && (!waits || without_front_ends(&self.core.roster).is_empty());
                     if now >= until || is_whole {
                         self.call(now)?;
@@ -241,14 +242,8 @@ fn choose_number(plan: &RunPlan, roster: &Roster) -> Result<RunNumber, NotReady>
 /// sent a fragment for the run.
 pub(super) fn without_front_ends(roster: &Roster) -> Vec<Peer> {
     let seats = roster.sources().iter().filter(|seat| seat.connection.is_some());
-    let lacking = seats.filter(|seat| lacks_front_end(seat.readout) && roster.owes(seat.id));
+    let lacking = seats.filter(|seat| seat.lacks_front_end() && roster.owes(seat.id));
     lacking.map(|seat| Peer::Source(seat.id)).collect()
-}
-
-/// Returns true if a source should have front ends, and none is connected or has sent a fragment for
-/// the run.
-pub(super) fn lacks_front_end(readout: ReadoutStatus) -> bool {
-    readout.expected > 0 && readout.connected == 0 && !readout.holds_first
 }
 
 /// Returns the number that the run has if it begins now, for people.

@@ -16,7 +16,6 @@ use super::{
     books::Books,
     culprits::culprits,
     dead_time::Cause,
-    groups::Shortage,
     intake::{Intake, TRIGGERS_PER_TURN},
     journal::{What, differences},
     outbox::Outbox,
@@ -51,8 +50,6 @@ pub(super) struct Dispatch<'a> {
     pub(super) watch: Option<&'a mut AlignmentWatch>,
     /// Last event that may be decided under the present roster.
     pub(super) limit: u64,
-    /// Group because of which the run takes no triggers.
-    pub(super) shortage: Option<Shortage>,
 }
 
 /// Returns true if a trigger counts, either as an event or as an inhibited trigger.
@@ -61,8 +58,8 @@ pub(super) fn counts_triggers(phase: Phase, books: &Books) -> bool {
 }
 
 /// Returns true if a trigger becomes an event when a slot is free.
-pub(super) fn takes_triggers(phase: Phase, intake: &Intake, shortage: Option<Shortage>) -> bool {
-    phase.is_running() && !intake.is_paused() && shortage.is_none()
+pub(super) fn takes_triggers(phase: Phase, intake: &Intake, roster: &Roster) -> bool {
+    phase.is_running() && !intake.is_paused() && roster.groups.shortage().is_none()
 }
 
 /// Returns true if a new event can be assigned. Unassigned events take precedence, and no event is
@@ -85,7 +82,7 @@ pub(super) fn has_slots_to_give(slots: u32, assigner: &Assigner, outbox: &Outbox
 /// Returns the time at which the next trigger can be decided.
 pub(super) fn next_decision(core: &SupervisorCore) -> Option<Instant> {
     let has_slots = has_slots_to_give(core.plan.slots, &core.assigner, &core.outbox);
-    let has_slot = takes_triggers(core.phase, &core.intake, core.groups.shortage()) && has_slots;
+    let has_slot = takes_triggers(core.phase, &core.intake, &core.roster) && has_slots;
     let batch = batch_time(&core.plan, &core.roster);
     // Where each free slot is a trigger, it is due at once.
     let is_free = core.intake.is_free() && has_slot && !batch.is_zero() && !core.roster.is_idle();
@@ -96,6 +93,21 @@ pub(super) fn next_decision(core: &SupervisorCore) -> Option<Instant> {
 /// Returns the time for which decisions are collected into one message.
 pub(super) fn batch_time(plan: &RunPlan, roster: &Roster) -> Duration {
     plan.batch_time(if plan.collects_decisions() { roster.up().len() } else { 0 })
+}
+
+/// Checks that all parts of the supervisor agree on the events that are outstanding.
+///
+/// # Panics
+/// Panics if they do not agree, which is a defect of evb.
+pub(super) fn invariants(core: &SupervisorCore) {
+    let (open, outstanding) = (core.books.counts().open(), core.assigner.outstanding());
+    assert_eq!(open, Some(outstanding), "every trigger is inhibited, settled or outstanding");
+    let addressed = core.outbox.addressed();
+    let up = (core.roster.contributing(), core.roster.version());
+    assert!(core.due.roster || addressed == up, "only sources up get decisions");
+    for (index, held) in core.roster.builders().positions().zip(core.assigner.counts(&core.roster)) {
+        assert_eq!(core.books.outstanding(index), held, "books and slots agree: {index:?}");
+    }
 }
 
 impl Dispatch<'_> {
@@ -177,7 +189,7 @@ impl Dispatch<'_> {
     }
 
     fn takes_triggers(&self) -> bool {
-        takes_triggers(self.phase, self.intake, self.shortage)
+        takes_triggers(self.phase, self.intake, self.roster)
     }
 
     /// Returns true if the next event needs another roster, because a source is excluded or
@@ -195,7 +207,9 @@ impl Dispatch<'_> {
 
     /// Returns true if waiting triggers are assigned in this turn, as far as slots are free.
     fn assigns(&self, inhibits: bool) -> bool {
-        inhibits || self.shortage.is_none() && has_slots_to_give(self.plan.slots, self.assigner, self.outbox)
+        inhibits
+            || self.roster.groups.shortage().is_none()
+                && has_slots_to_give(self.plan.slots, self.assigner, self.outbox)
     }
 
     /// Decides a trigger that happened at time `triggered`.
@@ -203,7 +217,7 @@ impl Dispatch<'_> {
         self.outbox.make_room();
         self.intake.note_decided(now);
         self.books.note_trigger(triggered);
-        let takes = self.shortage.is_none() && !self.roster.is_deserted();
+        let takes = self.roster.groups.shortage().is_none() && !self.roster.is_deserted();
         let is_wanted = takes && has_slot(self.assigner, self.outbox);
         let Some(builder) = is_wanted.then(|| self.assigner.take_slot(now)).flatten() else {
             self.inhibit(1, now);
@@ -244,7 +258,7 @@ impl Dispatch<'_> {
             _ if self.intake.is_paused() => Cause::Paused,
             _ if self.outbox.is_stalled() => Cause::Journal,
             Phase::Recovering { .. } => Cause::Supervisor,
-            _ if let Some(shortage) = self.shortage => Cause::TooFew(shortage),
+            _ if let Some(shortage) = self.roster.groups.shortage() => Cause::TooFew(shortage),
             _ if self.roster.contributing().is_empty() => Cause::NoSource,
             _ if self.roster.is_deserted() => Cause::NoReadout,
             _ if !self.roster.has_active_builder() => Cause::NoBuilder,

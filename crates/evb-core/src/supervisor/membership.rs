@@ -15,7 +15,7 @@ use super::{
     peer_names::{names, reason_of, short, with_reasons},
     phase::Phase,
     pulse::Pulse,
-    roster::{Roster, Seat, unconnected},
+    roster::{Roster, Seat, too_few_to_begin, unconnected},
     roster_updates::RosterUpdates,
     seats::{BuilderSeat, Connection, Leaving},
 };
@@ -278,6 +278,9 @@ impl PeerMembership<'_> {
     pub(super) fn not_started(&self) -> String {
         let limit = self.plan.start_timeout.as_secs_f64();
         let absent = self.roster.absent();
+        if let Some(reason) = too_few_to_begin(self.plan, self.roster).filter(|_| self.roster.is_ready()) {
+            return reason.to_string();
+        }
         if absent.is_empty() {
             let waiting = names(&unconnected(self.roster));
             return format!(

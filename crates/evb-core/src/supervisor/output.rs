@@ -1,9 +1,6 @@
 //! [`Output`] and [`Progress`]: the outputs of the supervisor's state machine.
 
-use super::{
-    NotReady, Phase, SupervisorCore,
-    groups::{is_paused, too_few_to_begin},
-};
+use super::{NotReady, Phase, SupervisorCore};
 use crate::{
     id::{BuilderId, Peer, RunId, RunNumber, SourceId},
     ledger::{EventCounts, RunReport},
@@ -101,8 +98,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Returns the summary of a supervisor's run. The number is that of its plan, and
-    /// `has_readouts` is not set.
+    /// Returns the summary of a supervisor's run. The number is that of its plan, and `ready` and
+    /// `has_readouts` are not set.
     pub(super) fn of(core: &SupervisorCore) -> Self {
         Self {
             run: core.plan.run,
@@ -120,8 +117,14 @@ impl Progress {
             begin: if core.has_begun() { core.begun().began().utc } else { Utc::UNKNOWN },
             sources_up: core.roster.up().len() as u32,
             builders_up: core.roster.builders().iter().filter(|seat| seat.is_active()).count() as u32,
-            ready: core.roster.is_ready() && too_few_to_begin(core).is_none(),
+            ready: false,
             has_readouts: false,
         }
     }
+}
+
+/// Returns true if a run that is under way takes no triggers: an operator or a slip has paused it,
+/// or too few sources of a group take part.
+pub(super) fn is_paused(core: &SupervisorCore) -> bool {
+    core.intake.is_paused() || core.roster.groups.shortage().is_some()
 }

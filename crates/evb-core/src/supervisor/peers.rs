@@ -4,7 +4,7 @@ use super::{
     ChangeError, LeastNumbers, NotReady, Output, Recipients, SupervisorCore,
     admission::PeerAdmission,
     culprits::tell_drain,
-    groups::is_paused,
+    output::is_paused,
     peer_names::reason_of,
     roster::{Seat, has_reported, keep_report, needs},
     seats::Leaving,

@@ -2,8 +2,8 @@
 //! drains, waits for reports, and ends.
 
 use super::{
-    LeastNumbers, Output, Phase, Recipients, SupervisorCore, dispatch::Taken, groups::too_few_to_begin,
-    journal::What, roster::is_back, summary::Summary,
+    LeastNumbers, Output, Phase, Recipients, SupervisorCore, dispatch::Taken, journal::What, roster::is_back,
+    summary::Summary,
 };
 use crate::{
     quantities::counted,
@@ -18,11 +18,10 @@ const NO_FREE_SLOT: &str =
 impl SupervisorCore {
     /// Ends the wait for the run's peers and first readouts.
     pub(super) fn stop_gathering(&mut self, now: Instant) {
-        if self.roster.is_ready() && too_few_to_begin(self).is_none() {
+        if self.progress().ready {
             return self.begin_if_ready(now);
         }
-        let too_few = too_few_to_begin(self).filter(|_| self.roster.is_ready());
-        let problem = too_few.map_or_else(|| self.membership().not_started(), |reason| reason.to_string());
+        let problem = self.membership().not_started();
         self.begin_draining(&problem, now);
         self.failure(problem, now);
     }

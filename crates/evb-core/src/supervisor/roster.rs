@@ -18,6 +18,7 @@ pub(super) use reports::keep_report;
 
 use super::{
     Recipients, RunPlan,
+    groups::{Groups, TooFew},
     seats::{BuilderSeat, Connection, Leaving, SourceSeat},
 };
 use crate::{
@@ -40,6 +41,7 @@ pub(super) struct Roster {
     awaited: SourceSet,
     readouts: Readouts,
     owing: Owing,
+    pub(super) groups: Groups,
     version: u32,
     /// For each roster version under which outstanding events were assigned, the sources that these
     /// events concern.
@@ -101,6 +103,7 @@ impl Roster {
             awaited: SourceSet::default(),
             readouts: Readouts::default(),
             owing: Owing::of(plan),
+            groups: Groups::new(&plan.groups, &plan.sources),
             version: 0,
             audiences: BTreeMap::new(),
         };
@@ -254,11 +257,6 @@ impl Roster {
     pub(super) fn is_complete(&self) -> bool {
         self.needed_sources().all(|seat| seat.connection.is_some())
             && self.builders.iter().all(|seat| seat.connection.is_some() || !seat.is_member())
-    }
-
-    /// Returns true if every source that is not excluded has registered.
-    pub(super) fn has_all_sources(&self) -> bool {
-        self.connected_sources().union(self.owing.excluded()).len() == self.sources.len()
     }
 
     /// Returns true if every peer that a run needs has registered and all lanes are connected.
@@ -445,6 +443,19 @@ pub(super) fn has_reported(roster: &Roster, patience: core::time::Duration, now:
         seat.report.is_some() || !seat.is_alive() || gone(seat.connection.is_some(), seat.last_heard)
     });
     sources && builders
+}
+
+/// Returns true if every source that is not excluded has registered.
+pub(super) fn has_all_sources(roster: &Roster) -> bool {
+    roster.connected_sources().union(roster.owing.excluded()).len() == roster.sources.len()
+}
+
+/// Returns the group because of which the run cannot begin: before the run, sources take part that
+/// are connected to all builders and not excluded.
+pub(super) fn too_few_to_begin(plan: &RunPlan, roster: &Roster) -> Option<TooFew> {
+    let takes_part =
+        |index: SourceIndex| roster.sources[index].is_ready() && !roster.owing.is_excluded(index);
+    roster.groups.find_short(&plan.groups, takes_part)?.named(&plan.groups)
 }
 
 /// Returns the builders that could not say which runs their storages know.

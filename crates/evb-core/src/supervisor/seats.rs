@@ -197,6 +197,13 @@ impl SourceSeat {
         self.connection.is_some() && self.ready
     }
 
+    /// Returns true if the source should have front ends, and none is connected or has sent a
+    /// fragment for the run.
+    pub(super) fn lacks_front_end(&self) -> bool {
+        let ReadoutStatus { expected, connected, holds_first, .. } = self.readout;
+        expected > 0 && connected == 0 && !holds_first
+    }
+
     /// Returns true if the greeting comes from the process that holds this seat.
     pub(super) fn goes_on(&self, hello: &Hello) -> bool {
         self.incarnation != 0 && hello.incarnation == self.incarnation

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{
-    RunPlan,
-    alignment::{AlignmentSurvey, AlignmentWatch},
-    assigner::Assigner,
+    RunPlan, SupervisorCore,
+    alignment::AlignmentSurvey,
     books::Books,
     lanes::LastFragments,
     live::{BuilderLive, LatencySurvey, Latest, SourceLive},
@@ -200,14 +199,8 @@ impl BuilderSurvey {
 }
 
 /// Returns the state of the run and of all its peers.
-pub(super) fn survey(
-    plan: &RunPlan,
-    roster: &Roster,
-    assigner: &Assigner,
-    books: &Books,
-    watch: Option<&AlignmentWatch>,
-    now: Instant,
-) -> Survey {
+pub(super) fn survey(core: &SupervisorCore, now: Instant) -> Survey {
+    let SupervisorCore { plan, roster, assigner, books, .. } = core;
     let (times, lateness) = (books.times(), lateness(roster));
     let end = times.drained.unwrap_or(now);
     let source = |index: SourceIndex| {
@@ -236,7 +229,7 @@ pub(super) fn survey(
                 .then(|| books.findings().reason_of_exclusion(seat.id)),
             last,
             last_by_us: fraction(last_by_ns as f64 / 1e3, last as f64),
-            alignment: watch.and_then(|watch| watch.survey(seat.id)),
+            alignment: core.watch.as_ref().and_then(|watch| watch.survey(seat.id)),
             live: seat.latest.as_ref().map(|latest| latest.survey(now)),
         }
     };
@@ -253,7 +246,7 @@ pub(super) fn survey(
         epoch: plan.epoch.number(),
         running_s: times.started.map_or(0.0, |started| end.since(started).as_secs_f64()),
         events: books.counts(),
-        triggers: AnnouncementCounts::default(),
+        triggers: core.intake.numbers.counts(),
         outstanding: assigner.outstanding(),
         dead_time: books.dead_time().causes(&plan.groups),
         latency_us: LatencySurvey::of(&latencies),

@@ -160,6 +160,8 @@ fn control() -> Vec<Example> {
         excluded: vec![1, 3],
         expendable: vec![4000],
         released: vec![3],
+        sporadic: vec![4000],
+        sporadic_wait_ns: 5_000_000,
     };
     let assignments = Assignments {
         roster_version: 5,

@@ -145,8 +145,8 @@ impl OfRun<'_> {
     }
 
     /// Checks the absent sources of an event record against the changes of the run: an excluded
-    /// source has no fragment and is absent, and so is an expendable one without a fragment. No event
-    /// is assigned while too few sources of a group are included.
+    /// source has no fragment and is absent, and so is an expendable one without a fragment. No
+    /// event is assigned while too few sources of a group are included.
     fn check_owing(&self, event: EventId, record: &EventRecord, report: &RunReport) -> Result<(), Failure> {
         let expected = |source: SourceId| {
             let changes = report.changes.iter().filter(|one| one.source == source && one.from <= event);

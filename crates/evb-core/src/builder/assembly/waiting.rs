@@ -1,21 +1,25 @@
 //! The waiting of an event for fragments: when it ends for a source, and for which cause.
 
 use super::{Assembly, AssemblyState, Assigned};
-use crate::builder::roster::Standing;
 use crate::{event::Cause, set::SourceSet, time::Instant};
 
 impl Assembly {
     /// Sets which sources the event does not want, and without which it is complete; before its
     /// assignment.
-    pub(in crate::builder) fn set_owing(&mut self, excluded: &SourceSet, standing: &Standing) {
+    pub(in crate::builder) fn set_owing(
+        &mut self,
+        excluded: &SourceSet,
+        expendable: &SourceSet,
+        sporadic: &SourceSet,
+    ) {
         if !excluded.is_empty() {
             self.wanted = self.wanted.without(excluded);
             self.lacking = self.wanted.without(&self.arrived).len();
             self.spares_some = true;
         }
-        if !standing.expendable.is_empty() || !standing.sporadic.is_empty() {
-            self.sporadic = self.wanted.intersection(&standing.sporadic);
-            self.expendable = self.wanted.intersection(&standing.expendable).union(&self.sporadic);
+        if !expendable.is_empty() || !sporadic.is_empty() {
+            self.sporadic = self.wanted.intersection(sporadic);
+            self.expendable = self.wanted.intersection(expendable).union(&self.sporadic);
             self.spares_some = true;
         }
     }

@@ -1,6 +1,6 @@
 //! The supervisor's plan, made from the configuration.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use evb::supervisor::{JournalConfig, SupervisorConfig, TriggerInput};
 use evb_config::{Alignment, Config, Need, SinkEntry, TriggerConfig, TriggerProtocol};
@@ -42,16 +42,8 @@ pub(in crate::run) fn supervisor(
     let alignment = config.alignment();
     let plan = RunPlan {
         fixed_number: is_fixed,
-        source_names: config
-            .sources
-            .iter()
-            .filter_map(|entry| Some((entry.id, entry.name.clone()?)))
-            .collect(),
-        builder_names: config
-            .builders
-            .iter()
-            .filter_map(|entry| Some((entry.id, entry.name.clone()?)))
-            .collect(),
+        source_names: given(config.sources.iter().map(|entry| (entry.id, entry.name.clone()))),
+        builder_names: given(config.builders.iter().map(|entry| (entry.id, entry.name.clone()))),
         clocks: guarded_clocks(config, &alignment),
         on_slip: match alignment.on_slip {
             evb_config::OnSlip::Report => OnSlip::Report,
@@ -78,7 +70,7 @@ pub(in crate::run) fn supervisor(
             .filter(|entry| entry.need == Need::Expendable)
             .map(|entry| entry.id)
             .collect(),
-        sporadic: config.sources.iter().filter_map(|entry| Some((entry.id, entry.sporadic?))).collect(),
+        sporadic: given(config.sources.iter().map(|entry| (entry.id, entry.sporadic))),
         groups: config.groups.clone(),
         on_source_loss: match config.supervisor.on_source_loss {
             evb_config::SourceLoss::Incomplete => SourceLoss::Incomplete,
@@ -98,6 +90,11 @@ pub(in crate::run) fn supervisor(
         turn_counters: shared.turn_counters.clone(),
         ..SupervisorConfig::new(supervisor_address(config), plan)
     })
+}
+
+/// Returns the values that are given, by id.
+fn given<I: Ord, T>(entries: impl Iterator<Item = (I, Option<T>)>) -> BTreeMap<I, T> {
+    entries.filter_map(|(id, value)| Some((id, value?))).collect()
 }
 
 /// Returns the clocks of all sources that have one, and how to compare them.

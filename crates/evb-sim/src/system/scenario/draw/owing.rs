@@ -8,8 +8,9 @@ use evb_core::{id::SourceId, rng::Rng, supervisor::Group};
 use super::{Chance, Fault, Planned, Scenario, millis};
 
 /// Lets some sources be expendable in a third of the scenarios, plans exclusions in another third,
-/// lets one source be sporadic in a fifth, and requires a least number of sources of a group in a quarter. Scenarios in which a board slips have neither: a slip is judged by all fragments around
-/// it.
+/// lets one source be sporadic in a fifth, and requires a least number of sources of a group in a
+/// quarter. Scenarios in which a board slips have none of these: a slip is judged by all fragments
+/// around it.
 pub(super) fn draw(scenario: &mut Scenario) {
     if scenario.boards.as_ref().is_some_and(|boards| boards.slip.is_some()) {
         return;

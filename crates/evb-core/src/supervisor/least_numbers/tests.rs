@@ -2,12 +2,11 @@
 
 use core::time::Duration;
 
-use super::{Group, TooFew};
 use crate::{
     id::SourceId,
     ledger::{Annotation, DeadTimeCause},
     supervisor::{
-        ChangeError, NotReady, OwingRequest, PlanError, RunPlan, RunState,
+        ChangeError, Group, NotReady, OwingRequest, PlanError, RunPlan, RunState, TooFew,
         exclusions::Exclusions,
         tests::{EVERYBODY, Stage, both, builder, complete, plan, source, to},
     },
@@ -176,7 +175,9 @@ fn a_run_that_begins_by_itself_names_the_group_when_its_time_is_over() {
     let expendable = [SourceId::new(3)].into();
     let mut stage = Stage::new(RunPlan { expendable, ..needing(2, TriggerKind::External) });
     let present = [source(5), builder(1), builder(2)];
-    present.iter().for_each(|peer| drop(stage.register(*peer)));
+    for peer in present {
+        stage.register(peer);
+    }
     stage.says(source(5), Message::Ready(Ready {}));
     stage.pass(Duration::from_secs(31), &present);
     let failure = stage.report.unwrap().failure.unwrap();

@@ -1,0 +1,90 @@
+//! [`LeastNumbers`]: counts the sources of groups that take part in the run.
+
+#[cfg(test)]
+mod tests;
+
+use super::{ChangeError, GroupSurvey, SupervisorCore, roster::Roster};
+use crate::{index::SourceIndex, time::Instant};
+
+/// The supervisor while it counts the sources of groups.
+#[derive(Debug)]
+pub(super) struct LeastNumbers<'a> {
+    pub(super) core: &'a mut SupervisorCore,
+}
+
+impl LeastNumbers<'_> {
+    /// Counts again, after sources have come or gone, or time has passed.
+    pub(super) fn count(&mut self, now: Instant) {
+        let core = &mut *self.core;
+        if core.plan.groups.is_empty() || !core.phase.is_running() {
+            return;
+        }
+        let start = core.books.times().started;
+        let is_early = start.is_some_and(|start| now < start + core.plan.start_timeout);
+        let found = core
+            .roster
+            .groups
+            .find_short(&core.plan.groups, |index| takes_part(&core.roster, index, is_early));
+        let before = core.roster.groups.shortage().map(|shortage| shortage.group);
+        core.roster.groups.set_shortage(found);
+        if before == found.map(|shortage| shortage.group) {
+            return;
+        }
+        let run = core.plan.run;
+        match found.and_then(|shortage| shortage.named(&core.plan.groups)) {
+            Some(reason) => {
+                tracing::warn!(%run, group = reason.group, "run {run} takes no triggers: {reason}");
+            }
+            None => tracing::info!(%run, "enough sources of every group take part in run {run} again"),
+        }
+        core.pulse.hasten(now);
+    }
+
+    /// Checks that a run can be resumed.
+    ///
+    /// # Errors
+    /// Returns the group of which too few sources take part.
+    pub(super) fn check_resume(&self) -> Result<(), ChangeError> {
+        let core = &self.core;
+        let short = core.roster.groups.shortage().and_then(|shortage| shortage.named(&core.plan.groups));
+        short.map_or(Ok(()), |reason| Err(ChangeError::TooFew(reason)))
+    }
+}
+
+/// Checks that the shortage is that of the present roster, for tests and the simulator. What only
+/// depends on the time is not checked: readouts that have not connected.
+///
+/// # Panics
+/// Panics if an invariant does not hold, which is a defect of evb.
+pub(super) fn invariants(core: &SupervisorCore) {
+    if !core.phase.is_running() || core.due.roster {
+        return;
+    }
+    let found = |is_early| {
+        core.roster.groups.find_short(&core.plan.groups, |index| takes_part(&core.roster, index, is_early))
+    };
+    let shortage = core.roster.groups.shortage();
+    assert!(shortage == found(true) || shortage == found(false), "{shortage:?}: {:?}", core.roster);
+}
+
+/// Returns the state of every group, for operators.
+pub(super) fn survey(core: &SupervisorCore) -> Vec<GroupSurvey> {
+    let present = |group| core.roster.groups.present(group, |index| takes_part(&core.roster, index, false));
+    let groups = core.plan.groups.iter().enumerate().map(|(place, group)| GroupSurvey {
+        name: group.name.clone(),
+        sources: group.sources.iter().map(|id| id.number()).collect(),
+        at_least: group.at_least,
+        present: present(place),
+    });
+    groups.collect()
+}
+
+/// Returns true if a source takes part in the run: it is up, not excluded, and has a readout.
+/// Early in the run, a readout may still be starting. A readout that is silent is connected, and
+/// could deliver nothing while the run takes no triggers, so it counts.
+fn takes_part(roster: &Roster, index: SourceIndex, is_early: bool) -> bool {
+    roster.is_up(index)
+        && !roster.owing().is_excluded(index)
+        && !roster.readouts().is_gone(index)
+        && (is_early || !roster.source(index).lacks_front_end())
+}
