@@ -32,7 +32,7 @@ fn the_examples_are_admitted() {
 
 #[test]
 fn the_timestamps_of_the_examples_that_run_are_compared() {
-    for example in ["quickstart", "watch", "km3net", "missed-trigger"] {
+    for example in ["quickstart", "watch", "km3net", "missed-trigger", "broken-detector"] {
         let output = check(&[&format!("examples/{example}.toml"), "--json"]);
         let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let alignment = &report["alignment"];
