@@ -50,15 +50,16 @@ pub struct Learnt {
     lead: u8,
     at: u64,
     host_ns: u64,
-    relations: Vec<([u64; 5], bool, bool)>,
+    relations: Vec<([u64; 6], bool, bool)>,
 }
 
 impl Learnt {
     /// Returns the message about that many clocks.
     fn message(&self, count: usize) -> ClockRelations {
-        let relation = |([ticks, at, phase, rate, bound], is_proven, is_suspect): &([u64; 5], bool, bool)| {
-            let [ticks, at, phase, rate, bound] = [*ticks, *at, *phase, *rate, *bound];
-            ClockRelation { ticks, at, phase, rate, bound, is_proven: *is_proven, is_suspect: *is_suspect }
+        let relation = |(numbers, is_proven, is_suspect): &([u64; 6], bool, bool)| {
+            let ([ticks, at, phase, rate, bound, blur], is_proven, is_suspect) =
+                (*numbers, *is_proven, *is_suspect);
+            ClockRelation { ticks, at, is_proven, phase, rate, bound, is_suspect, blur }
         };
         let mut clocks: Vec<_> = self.relations.iter().map(relation).collect();
         clocks.resize_with(count, ClockRelation::default);

@@ -231,8 +231,9 @@ pub fn messages() -> Vec<Control> {
 
 /// Returns a builder's doubt about the clock of source 5, beside that of source 3.
 pub fn doubts() -> AlignmentReport {
-    let [phase, rate, bound] = [0.0_f64, 0.0, 1e-9].map(f64::to_bits);
-    let clock = ClockRelation { ticks: 0, at: 0, is_proven: true, is_suspect: true, phase, rate, bound };
+    let [phase, rate, bound, blur] = [0.0_f64, 0.0, 1e-9, 64.0].map(f64::to_bits);
+    let clock =
+        ClockRelation { ticks: 0, at: 0, is_proven: true, is_suspect: true, phase, rate, bound, blur };
     let relations = ClockRelations { lead: 0, at: 0, host_ns: 1 << 60, clocks: vec![clock; 2] };
     let doubt = ClockDoubt { source: 5, first: 2, is_suspect: true, is_tie: true };
     AlignmentReport { doubts: vec![doubt], returned: vec![3], relations: Some(relations) }

@@ -257,6 +257,7 @@ fn relations() -> ClockRelations {
         rate: MOST,
         bound: MOST,
         is_suspect: true,
+        blur: MOST,
     };
     ClockRelations { lead: ID, at: MOST, host_ns: MOST, clocks: vec![relation; MAX_SOURCES] }
 }

@@ -75,6 +75,8 @@ pub struct Guard {
     watched: Vec<Watched>,
     /// Position of the clock that counts time.
     lead: usize,
+    /// The lead for which the clocks are declared.
+    declared_lead: usize,
     /// Time of the last event by the lead, and by the host.
     now: (i64, Instant),
     /// True once the lead has set the zero of time.
@@ -109,6 +111,7 @@ impl Guard {
         Self {
             watched: clocks.iter().map(watched).collect(),
             lead: lead.get(),
+            declared_lead: lead.get(),
             now: (0, Instant::ZERO),
             has_begun: false,
             leap: LEAP,
@@ -129,10 +132,13 @@ impl Guard {
         for ((watched, scale), known) in self.watched.iter_mut().zip(&survey.scales).zip(&survey.relations) {
             watched.scale = *scale;
             if known.is_proven {
-                watched.track.adopt(scale, known.relation);
+                // These rates may have been learnt beside a lead that was less accurate.
+                watched.scale.rates = scale.rates.max(known.relation.fastest());
+                watched.track.adopt(&watched.scale, known.relation);
             }
         }
-        (self.lead, self.now) = (survey.lead, survey.now);
+        self.now = survey.now;
+        self.set_lead(survey.lead);
         self.has_begun = self.watched.iter().any(|watched| watched.track.is_locked());
     }
 
@@ -157,12 +163,12 @@ impl Guard {
         let lead = &mut self.watched[self.lead];
         if !is_calm {
             lead.compare(lead_ticks, at, 0.0);
-            return self.settle(event, host, readings, Ruled { at, by: self.lead, extra: 0.0, follow: true });
+            return self.settle(event, host, readings, Ruled { at, by: self.lead, follow: true });
         }
         lead.track.lead(lead_ticks, at, rounded);
         for (position, (watched, reading)) in self.watched.iter_mut().zip(readings).enumerate() {
             if let (Some(ticks), true) = (*reading, position != self.lead) {
-                watched.track.follow(&watched.scale, ticks, at, watched.residual, 0.0);
+                watched.track.follow(&watched.scale, ticks, at, watched.residual);
             }
         }
         (self.now, self.is_calm) = ((at, host), true);
@@ -199,15 +205,36 @@ impl Guard {
         let extra = relation.limit(&clock.scale, at);
         let follow = self.absent >= ABSENT || self.watched[self.lead].track.standing == Standing::Suspect;
         if follow {
-            let Watched { scale, track, .. } = &mut self.watched[self.lead];
-            track.cease_to_lead(scale, relation.bound);
-            (self.lead, self.absent) = (other, 0);
+            self.hand_over(other);
         }
+        // After that, the relations themselves have this uncertainty.
+        let extra = if follow { 0.0 } else { extra };
         for (watched, reading) in self.watched.iter_mut().zip(readings) {
             let Some(ticks) = *reading else { continue };
             watched.compare(ticks, at, extra);
         }
-        self.settle(event, host, readings, Ruled { at, by: other, extra, follow })
+        self.settle(event, host, readings, Ruled { at, by: other, follow })
+    }
+
+    /// Makes another clock the lead. What is known of all clocks is known beside the old lead.
+    fn hand_over(&mut self, other: usize) {
+        self.watched[self.lead].track.cease_to_lead();
+        self.set_lead(other);
+        let (lead, lead_scale) = (self.watched[other].track.relation, self.watched[other].scale);
+        for (position, watched) in self.watched.iter_mut().enumerate() {
+            if position != other {
+                watched.track.change_lead(&mut watched.scale, &lead, &lead_scale);
+            }
+        }
+    }
+
+    fn set_lead(&mut self, lead: usize) {
+        (self.lead, self.absent) = (lead, 0);
+        let is_declared = lead == self.declared_lead;
+        let Some(scale) = self.watched.get(lead).map(|watched| watched.scale) else { return };
+        for Watched { scale: own, track, .. } in &mut self.watched {
+            track.blur(own.change_lead(&scale, is_declared));
+        }
     }
 
     /// Returns the clock that stands in for the lead: the first one that is locked and whose wraps
@@ -230,7 +257,7 @@ impl Guard {
                 quarter(one).total_cmp(&quarter(other))
             });
             let Some(other) = widest.filter(|_| self.absent >= ABSENT) else { return };
-            self.lead = other;
+            self.set_lead(other);
         }
         for (watched, reading) in self.watched.iter_mut().zip(readings) {
             if let Some(ticks) = *reading {
@@ -273,22 +300,12 @@ impl Guard {
             };
             if vote.at.is_some() {
                 // Now another clock rules, and all are compared with it and its own limit.
-                watched.compare(ticks, at, 0.0);
-                watched.limit = 2.0 * watched.track.relation.limit(&watched.scale, at);
+                watched.compare(ticks, at, vote.room);
             }
             let Watched { scale, track, residual, limit, .. } = watched;
             let (leads, event) = (position == ruled.by, event.number());
-            let sight = Sight {
-                event,
-                ticks,
-                at,
-                residual: *residual,
-                limit: *limit,
-                extra: ruled.extra,
-                follow,
-                leads,
-                undecided,
-            };
+            let sight =
+                Sight { event, ticks, at, residual: *residual, limit: *limit, follow, leads, undecided };
             let (alignment, change) = track.step(scale, &sight);
             watched.alignment = alignment;
             if change == Change::Doubted {
@@ -410,8 +427,6 @@ impl Guard {
 struct Ruled {
     at: i64,
     by: usize,
-    /// Uncertainty of the time, if the clock stands in for the lead.
-    extra: f64,
     /// True if the relations may follow this event.
     follow: bool,
 }
@@ -426,3 +441,6 @@ impl Watched {
         self.track.is_calm() & (self.residual.abs() <= self.limit) & (self.limit <= self.scale.quarter)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,12 +22,14 @@ pub struct Relation {
     pub(super) rate: f64,
     /// Bound on the error of `rate`.
     pub(super) bound: f64,
+    /// Bound on the error of the anchor's time, if the lead changed after it.
+    pub(super) blur: f64,
 }
 
 impl Relation {
     /// Returns the relation of a clock of which one reading is known.
     pub(super) fn anchored(scale: &Scale, ticks: u64, at: i64) -> Self {
-        Self { ticks, at, phase: 0.0, rate: 0.0, bound: scale.rates }
+        Self { ticks, at, phase: 0.0, rate: 0.0, bound: scale.rates, blur: 0.0 }
     }
 
     /// Returns the residual of a reading at time `at`: measured less expected.
@@ -49,14 +51,14 @@ impl Relation {
     /// Returns how far the clock may have moved from the line within that time.
     #[inline]
     pub(super) fn moved(&self, elapsed: f64) -> f64 {
-        (self.bound + DRIFT * elapsed) * elapsed
+        self.blur + (self.bound + DRIFT * elapsed) * elapsed
     }
 
     /// Returns the largest residual of a healthy reading at time `at`.
     #[inline]
     pub(super) fn limit(&self, scale: &Scale, at: i64) -> f64 {
         let elapsed = self.elapsed(at).abs();
-        scale.tolerance + (self.bound + DRIFT * elapsed).min(scale.rates) * elapsed
+        scale.tolerance + self.blur + (self.bound + DRIFT * elapsed).min(scale.rates) * elapsed
     }
 
     /// Returns the time of a reading, and the residual that rounding leaves at that time. The time
@@ -81,6 +83,11 @@ impl Relation {
         (scale.ahead(to, from, whole) as f64 - (expected - whole as f64)) * scale.tick
     }
 
+    /// Returns the largest deviation that the rate may have.
+    pub(super) fn fastest(&self) -> f64 {
+        self.rate.abs() + self.bound
+    }
+
     /// Sets the rate and the bound of its error, both within what arithmetic can carry.
     pub(super) fn set_rate(&mut self, rate: f64, bound: f64) {
         self.rate = rate.clamp(-FASTEST, FASTEST);
@@ -90,7 +97,17 @@ impl Relation {
     /// Moves the anchor to a reading, and leaves of its residual what `phase` says.
     #[inline]
     pub(super) fn advance(&mut self, ticks: u64, at: i64, phase: f64) {
-        (self.ticks, self.at, self.phase) = (ticks, at, phase);
+        (self.ticks, self.at, self.phase, self.blur) = (ticks, at, phase, 0.0);
+    }
+
+    /// Goes on beside another lead, of which only its relation to the old one is known: the time of
+    /// the anchor and the rate become as uncertain as the new lead's were.
+    pub(super) fn change_lead(&mut self, scale: &Scale, lead: &Self, lead_scale: &Scale) {
+        self.blur += lead.limit(lead_scale, self.at);
+        // This is the slope of the limit there, so the sum holds before and after the anchor.
+        let slope = lead.bound + 2.0 * DRIFT * lead.elapsed(self.at).abs();
+        let widest = scale.rates_beside(lead_scale) + self.rate.abs() + lead.rate.abs();
+        self.bound = (self.bound + slope).min(widest);
     }
 
     /// Checks the invariants, for tests, the simulator and fuzz targets.
@@ -100,6 +117,7 @@ impl Relation {
     pub fn invariants(&self) {
         assert!(self.phase.is_finite() && self.rate.abs() <= FASTEST, "{self:?}");
         assert!(self.bound >= 0.0 && self.bound.is_finite(), "{self:?}");
+        assert!(self.blur >= 0.0 && self.blur.is_finite(), "{self:?}");
     }
 }
 

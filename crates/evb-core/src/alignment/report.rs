@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::{
-    clock::{ClockWrap, DetectorClock},
+    clock::{ClockWrap, DetectorClock, choose_lead},
     relation::Relation,
     scale::Scale,
     survey::{Doubt, Known, Survey},
@@ -18,7 +18,7 @@ use crate::{
 
 /// Most readings of one [`Readings`] that are used.
 const MOST_READINGS: usize = 256;
-/// Largest phase of a relation that a message may have. It keeps all sums finite.
+/// Largest phase or blur of a relation that a message may have. It keeps all sums finite.
 const LARGEST_PHASE: f64 = 1e18;
 
 /// The clocks of a run whose timestamps are compared, by source, ascending.
@@ -70,6 +70,11 @@ impl GuardedClocks {
     /// Returns true if the timestamps of that source are compared with others.
     pub fn compares(&self, source: SourceId) -> bool {
         self.can_compare() && self.index(source).is_some()
+    }
+
+    /// Returns the position of the lead for which the clocks are declared.
+    fn declared_lead(&self) -> Option<usize> {
+        self.lead.map_or_else(|| choose_lead(&self.only_clocks()), |lead| Some(lead.get()))
     }
 
     /// Returns the clocks without their sources.
@@ -165,6 +170,7 @@ impl Survey {
             phase: known.relation.phase.to_bits(),
             rate: known.relation.rate.to_bits(),
             bound: known.relation.bound.to_bits(),
+            blur: known.relation.blur.to_bits(),
         };
         ClockRelations {
             lead: self.lead as u32,
@@ -187,8 +193,12 @@ pub fn survey_of(message: &ClockRelations, clocks: &GuardedClocks) -> Result<Sur
     if message.clocks.len() != clocks.clocks.len() {
         return Err(fault("it has relations of other clocks"));
     }
-    let scales: Vec<Scale> =
+    let mut scales: Vec<Scale> =
         clocks.clocks.iter().map(|(_, clock)| Scale::new(clock, leading.accuracy)).collect();
+    let (scale, is_declared) = (scales[lead], clocks.declared_lead() == Some(lead));
+    for own in &mut scales {
+        own.change_lead(&scale, is_declared);
+    }
     let relations: Option<Vec<Known>> = message.clocks.iter().map(known_of).collect();
     Ok(Survey {
         relations: relations.ok_or_else(|| fault("a relation has a number that cannot be"))?,
@@ -202,9 +212,13 @@ pub fn survey_of(message: &ClockRelations, clocks: &GuardedClocks) -> Result<Sur
 fn known_of(message: &ClockRelation) -> Option<Known> {
     let (phase, rate, bound) =
         (f64::from_bits(message.phase), f64::from_bits(message.rate), f64::from_bits(message.bound));
-    let is_possible = phase.abs() < LARGEST_PHASE && rate.is_finite() && (0.0..=1.0).contains(&bound);
+    let blur = f64::from_bits(message.blur);
+    let is_possible = phase.abs() < LARGEST_PHASE
+        && rate.is_finite()
+        && (0.0..=1.0).contains(&bound)
+        && (0.0..LARGEST_PHASE).contains(&blur);
     let mut relation =
-        Relation { ticks: message.ticks, at: message.at.cast_signed(), phase, rate: 0.0, bound };
+        Relation { ticks: message.ticks, at: message.at.cast_signed(), phase, rate: 0.0, bound, blur };
     relation.set_rate(rate, bound);
     is_possible.then_some(Known { relation, is_proven: message.is_proven, is_suspect: message.is_suspect })
 }

@@ -18,7 +18,11 @@ pub struct Scale {
     pub(super) per_unit: f64,
     /// Largest deviation of a healthy reading.
     pub(super) tolerance: f64,
-    /// Largest difference of the rates of this clock and the lead, with a margin of a quarter.
+    /// The tolerance beside the lead for which the clock is declared.
+    declared: f64,
+    /// Largest deviation of this clock's rate, with a margin of a quarter.
+    accuracy: f64,
+    /// Largest difference of the rates of this clock and the lead, with the same margin.
     pub(super) rates: f64,
     /// A quarter of the wrap: if a reading is less certain, its wrap is a guess.
     pub(super) quarter: f64,
@@ -37,15 +41,33 @@ impl Scale {
             ClockWrap::Bits(bits) => (64 - u32::from(bits), 0, f64::from(bits).exp2()),
             ClockWrap::Ticks(ticks) => (0, ticks, ticks as f64),
         };
+        let tolerance = clock.tolerance.as_nanos() as f64 * PER_NANOSECOND;
         Self {
             tick,
             per_unit: 1.0 / tick,
-            tolerance: clock.tolerance.as_nanos() as f64 * PER_NANOSECOND,
+            tolerance,
+            declared: tolerance,
+            accuracy: 1.25e-6 * clock.accuracy,
             rates: 1.25e-6 * (clock.accuracy + lead_accuracy),
             quarter: 0.25 * tick * ticks,
             modulus,
             shift,
         }
+    }
+
+    /// Returns the largest difference of the rates of this clock and a lead, with a margin.
+    pub(super) fn rates_beside(&self, lead: &Self) -> f64 {
+        self.accuracy + lead.accuracy
+    }
+
+    /// Goes on beside another lead. If it is not the one for which clocks are declared, it may be
+    /// less precise and less accurate. Returns by how much the tolerance has become smaller.
+    pub(super) fn change_lead(&mut self, lead: &Self, is_declared: bool) -> f64 {
+        let before = self.tolerance;
+        self.tolerance = if is_declared { self.declared } else { self.declared.max(lead.declared) };
+        // A rate that was learnt beside another lead keeps its room.
+        self.rates = self.rates.max(self.rates_beside(lead));
+        (before - self.tolerance).max(0.0)
     }
 
     /// Returns how many ticks a reading is ahead of `earlier` + `expected`, modulo the wrap: the

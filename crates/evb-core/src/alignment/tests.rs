@@ -403,9 +403,8 @@ fn each_suspicion_needs_agreements_of_its_own() {
     let (mut track, mut event) = (Track::default(), 0);
     let mut step = |residual: f64, limit: f64| {
         event += 1;
-        let (at, follow, extra) = (event as i64 * 64_000_000, true, 0.0);
-        let sight =
-            Sight { event, ticks: 0, at, residual, limit, extra, follow, leads: false, undecided: false };
+        let (at, follow) = (event as i64 * 64_000_000, true);
+        let sight = Sight { event, ticks: 0, at, residual, limit, follow, leads: false, undecided: false };
         let (_, change) = track.step(&scale, &sight);
         track.invariants();
         change

@@ -59,8 +59,6 @@ pub(super) struct Sight {
     pub(super) at: i64,
     pub(super) residual: f64,
     pub(super) limit: f64,
-    /// Uncertainty of `at`, if another clock stands in for the lead.
-    pub(super) extra: f64,
     /// True if the relation may follow this event.
     pub(super) follow: bool,
     /// True for the clock that counts time.
@@ -141,11 +139,22 @@ impl Track {
         self.begin_block(scale);
     }
 
-    /// Hands the role of the lead over: the rate against the new lead is as uncertain as that
-    /// one's.
-    pub(super) fn cease_to_lead(&mut self, scale: &Scale, bound: f64) {
-        self.relation.bound = bound;
-        self.begin_block(scale);
+    /// Ends the role of the lead, which was exact by definition.
+    pub(super) fn cease_to_lead(&mut self) {
+        (self.relation.bound, self.relation.blur) = (0.0, 0.0);
+    }
+
+    /// Adds to the uncertainty of the relations.
+    pub(super) fn blur(&mut self, more: f64) {
+        self.relation.blur += more;
+        self.before.blur += more;
+    }
+
+    /// Goes on beside another lead.
+    pub(super) fn change_lead(&mut self, scale: &mut Scale, lead: &Relation, lead_scale: &Scale) {
+        self.relation.change_lead(scale, lead, lead_scale);
+        self.before.change_lead(scale, lead, lead_scale);
+        scale.rates = scale.rates.max(self.relation.bound);
     }
 
     /// Begins a block. It ends when it is long enough to give the rate more precisely than the
@@ -167,21 +176,25 @@ impl Track {
         if counts { self.before } else { self.relation }
     }
 
-    /// Follows the clock after an agreement at time `at`, which `extra` makes uncertain. An event
-    /// before the anchor moves nothing.
+    /// Follows the clock after an agreement at time `at`. An event before the anchor moves nothing.
     #[inline]
-    pub(super) fn follow(&mut self, scale: &Scale, ticks: u64, at: i64, residual: f64, extra: f64) {
+    pub(super) fn follow(&mut self, scale: &Scale, ticks: u64, at: i64, residual: f64) {
         let elapsed = self.relation.elapsed(at);
         if elapsed <= 0.0 {
             return;
         }
-        let moved = self.relation.moved(elapsed) + extra;
+        let moved = self.relation.moved(elapsed);
+        let is_blurred = self.relation.blur > 0.0;
         let gain = if moved * 32.0 < scale.tolerance {
             GAIN
         } else {
             (moved / (moved + 0.5 * scale.tolerance)).max(GAIN)
         };
         self.relation.advance(ticks, at, (gain - 1.0) * residual);
+        if is_blurred {
+            // How far the new lead's time was off says nothing about the rate.
+            return self.begin_block(scale);
+        }
         self.corrected += gain * residual;
         if at >= self.block_until {
             self.correct_rate(scale);
@@ -200,7 +213,7 @@ impl Track {
         if sight.leads {
             self.lead(sight.ticks, sight.at, sight.residual);
         } else {
-            self.follow(scale, sight.ticks, sight.at, sight.residual, sight.extra);
+            self.follow(scale, sight.ticks, sight.at, sight.residual);
         }
     }
 
@@ -336,7 +349,7 @@ impl Track {
         }
         self.equal = self.equal.saturating_add(1);
         if self.equal > FOLLOWED {
-            self.follow(scale, sight.ticks, sight.at, sight.residual - self.away, 0.0);
+            self.follow(scale, sight.ticks, sight.at, sight.residual - self.away);
             self.relation.phase -= self.away;
         }
     }

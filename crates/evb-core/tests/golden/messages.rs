@@ -134,6 +134,7 @@ fn relations() -> ClockRelations {
         rate: 1e-5f64.to_bits(),
         bound: 2e-7f64.to_bits(),
         is_suspect: true,
+        blur: 0.5f64.to_bits(),
     };
     ClockRelations { lead: 0, at: 128_000, host_ns: 9_000, clocks: vec![relation] }
 }

@@ -12,6 +12,8 @@ const JUDGES: usize = 8;
 pub(super) struct Vote {
     /// Time of the event by the majority, if the ruling clock is wrong.
     pub(super) at: Option<i64>,
+    /// Uncertainty of that time.
+    pub(super) room: f64,
     /// True if the two sides are equal.
     pub(super) is_tie: bool,
 }
@@ -39,7 +41,7 @@ impl Guard {
             .filter(|(position, watched, _)| !is_against(*position, watched) && tells(*position, watched))
             .count();
         let for_ruler = if leaps { 0 } else { for_ruler };
-        let (mut most, mut at) = (0, ruled.at);
+        let (mut most, mut at, mut wide) = (0, ruled.at, 0.0);
         for (judge, watched, ticks) in
             against().filter(|(_, watched, _)| watched.scale.is_wide()).take(JUDGES)
         {
@@ -54,9 +56,9 @@ impl Guard {
             let group =
                 against().filter(|(k, watched, ticks)| *k == judge || agrees(watched, *ticks)).count();
             if group > most {
-                (most, at) = (group, judged);
+                (most, at, wide) = (group, judged, room);
             }
         }
-        Vote { at: (most > for_ruler).then_some(at), is_tie: most == for_ruler }
+        Vote { at: (most > for_ruler).then_some(at), room: wide, is_tie: most == for_ruler }
     }
 }

@@ -32,6 +32,7 @@ fn relations(at: u64, are_proven: [bool; 2], are_suspect: [bool; 2]) -> ClockRel
         phase: 0f64.to_bits(),
         rate: 0f64.to_bits(),
         bound: 1e-6f64.to_bits(),
+        blur: 0f64.to_bits(),
     };
     let clocks = are_proven.into_iter().zip(are_suspect).map(relation).collect();
     ClockRelations { lead: 0, at, host_ns: at, clocks }

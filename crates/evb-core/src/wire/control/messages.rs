@@ -130,12 +130,12 @@ messages! {
     pub struct ClockDoubt { source: u32 = 1, first: u64 = 2, is_suspect: bool = 3, is_tie: bool = 4 }
     /// Relations of the clocks, in the order of [`Begin`], to the lead's time.
     pub struct ClockRelations { lead: u32 = 1, at: u64 = 2, host_ns: u64 = 3, clocks: Vec<ClockRelation> = 4 }
-    /// The relation of one clock to the lead's time. The last three numbers are the bits of
+    /// The relation of one clock to the lead's time. The last numbers are the bits of
     /// floating-point numbers.
     #[derive(Copy)]
     pub struct ClockRelation {
         ticks: u64 = 1, at: u64 = 2, is_proven: bool = 3, phase: u64 = 4, rate: u64 = 5, bound: u64 = 6,
-        is_suspect: bool = 7,
+        is_suspect: bool = 7, blur: u64 = 8,
     }
     /// The supervisor's question for the timestamps of a source's last events, to be answered when
     /// the source has the fragment of `event`.
