@@ -13,6 +13,7 @@ use evb_core::{
     alignment::Episode,
     event::Event,
     id::{EventId, RunNumber, ranges},
+    ledger::OwingChange,
     units::Bytes,
 };
 
@@ -193,6 +194,10 @@ pub trait Sink: Send + 'static {
     /// events. The builder calls this after each change, and after [`Self::begin`] if there are
     /// any.
     fn note_episodes(&mut self, _episodes: &[Episode]) {}
+
+    /// Takes all changes so far by which an operator excluded sources, or included them again. The
+    /// builder calls this before [`Self::begin`], and after each change.
+    fn note_changes(&mut self, _changes: &[OwingChange]) {}
 
     /// Returns the space of the storage to which the sink writes; `None` if there is no storage.
     /// The builder calls this about once a second, on the sink's thread.

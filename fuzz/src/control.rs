@@ -6,12 +6,13 @@ use evb_core::wire::encoding::Encoding as _;
 use evb_core::{
     alignment::{GuardedClocks, readings_message, readings_of, survey_of},
     id::{BuilderId, EventId, Peer, SourceId},
+    ledger::OwingChange,
     wire::control::{
-        AlignmentReport, Assignments, Begin, BuilderAddress, BuilderReport, Clock, ClockDoubt, ClockRelation,
-        ClockRelations, Completions, Control, Decisions, Exception, Heartbeat, Hello, HelloReply, LaneReport,
-        LaneState, Live, MAX_BATCH, MAX_MESSAGE, Message, Outcome, PathReport, Readings, ReadingsWanted,
-        Ready, Reason, Refusal, Reply, Report, RoleReport, Roster, RunEnd, RunParameters, SourceReport, Stop,
-        Triggers, Verdict, Welcome,
+        AlignmentReport, Assignments, Begin, BuilderAddress, BuilderReport, Changes, Clock, ClockDoubt,
+        ClockRelation, ClockRelations, Completions, Control, Decisions, Exception, Exclusion, Heartbeat,
+        Hello, HelloReply, LaneReport, LaneState, Live, MAX_BATCH, MAX_MESSAGE, Message, Outcome, PathReport,
+        Readings, ReadingsWanted, Ready, Reason, Refusal, Reply, Report, RoleReport, Roster, RunEnd,
+        RunParameters, SourceReport, Stop, Triggers, Verdict, Welcome,
     },
 };
 use evb_net::{
@@ -78,6 +79,14 @@ fn look_at(control: &Control) {
             let count = again.events.len();
             assert!(count <= 256 && again.events == readings.events[..count]);
             assert_eq!(again.ticks, readings.ticks[..count]);
+        }
+        Some(Message::Changes(told)) => {
+            let all: Vec<_> = told.changes.iter().filter_map(OwingChange::of_entry).collect();
+            let joined = OwingChange::joined([all.clone(), all].concat());
+            assert!(joined.is_sorted_by_key(|change| (change.from, change.source)));
+            let is_plain = |why: &str| why.len() <= 200 && !why.contains(char::is_control);
+            assert!(joined.iter().all(|change| is_plain(&change.why)));
+            assert_eq!(OwingChange::joined(joined.clone()), joined);
         }
         _ => {}
     }
@@ -202,6 +211,8 @@ pub fn messages() -> Vec<Control> {
     let live = Live { building: 1, latency: vec![4, 3], disk_bytes: 9, ..Live::default() };
     let paths = vec![PathReport { builder: 1, tcp_retransmits: 2, resends: 3 }];
     let of_source = RoleReport::Source(SourceReport { pushed: 3, paths, ..SourceReport::default() });
+    let why = "no power".to_owned();
+    let excluded = Exclusion { source: 3, is_excluded: true, from: 5, why, utc_ns: 1 << 60 };
     let messages = [
         Message::Roster(roster),
         Message::Decisions(decisions),
@@ -225,6 +236,7 @@ pub fn messages() -> Vec<Control> {
         Message::Alignment(doubts()),
         Message::ReadingsWanted(ReadingsWanted { question: 1, event: 9 }),
         Message::Readings(Readings { question: 1, events: vec![9, 1], ticks: vec![1 << 40, 125_000] }),
+        Message::Changes(Changes { changes: vec![excluded.clone(), Exclusion { from: 9, ..excluded }] }),
     ];
     messages.map(|message| Control { message: Some(message) }).to_vec()
 }

@@ -150,6 +150,7 @@ impl Driver {
                     more = true;
                 }
                 BuilderOutput::Episodes(told) => self.stage.note_episodes(told),
+                BuilderOutput::Changes(told) => self.stage.note_changes(told),
                 BuilderOutput::ExpectEnd => self.stage.expect_end(),
                 BuilderOutput::Ended(outcome) => self.outcome = Some(*outcome),
             }

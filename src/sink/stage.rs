@@ -14,6 +14,7 @@ use evb_core::{
     alignment::Episode,
     event::Event,
     id::{BuilderId, RunNumber},
+    ledger::OwingChange,
     quantities::counted,
     wire::control::MAX_SLOTS,
 };
@@ -56,6 +57,7 @@ pub(crate) struct Stage {
     fates: mpsc::Receiver<(Event, Fate)>,
     ending: watch::Sender<bool>,
     episodes: watch::Sender<Vec<Episode>>,
+    changes: watch::Sender<Vec<OwingChange>>,
     space: watch::Receiver<Option<SinkSpace>>,
     gone: watch::Receiver<Vec<String>>,
 }
@@ -101,6 +103,11 @@ impl Stage {
         self.episodes.send_modify(|all| told.into_iter().for_each(|episode| Episode::note(all, episode)));
     }
 
+    /// Tells the sink which sources were excluded or included so far.
+    pub(crate) fn note_changes(&mut self, told: Vec<OwingChange>) {
+        self.changes.send_replace(told);
+    }
+
     /// Returns the space of the storage to which the sink writes, as of the last check.
     pub(crate) fn space(&self) -> Option<SinkSpace> {
         *self.space.borrow()
@@ -137,6 +144,7 @@ pub(crate) fn start<S: Sink>(
     let (outgoing, fates) = mpsc::channel(ROOM);
     let (ending, is_ending) = watch::channel(false);
     let (note_episodes, episodes) = watch::channel(Vec::new());
+    let (note_changes, changes) = watch::channel(Vec::new());
     let (show_space, space) = watch::channel(None);
     let (tell_gone, gone) = watch::channel(Vec::new());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -144,7 +152,8 @@ pub(crate) fn start<S: Sink>(
     crate::threads::start(format!("sink {builder}"), move || {
         let _builder = span.entered();
         runtime.block_on(async {
-            let mut sink = SinkBeginning { sink, facts: None, has_begun: false, episodes, tell_gone };
+            let (facts, has_begun) = (None, false);
+            let mut sink = SinkBeginning { sink, facts, has_begun, episodes, changes, tell_gone };
             let result = sink.sink.prepare().await;
             let is_able = result.as_ref().err().is_none_or(SinkError::is_passing);
             // The builder may have stopped waiting for the answer.
@@ -156,7 +165,8 @@ pub(crate) fn start<S: Sink>(
             }
         });
     })?;
-    let stage = Stage { begins, begun, events, fates, ending, episodes: note_episodes, space, gone };
+    let (episodes, changes) = (note_episodes, note_changes);
+    let stage = Stage { begins, begun, events, fates, ending, episodes, changes, space, gone };
     Ok((stage, has_prepared))
 }
 
@@ -177,6 +187,8 @@ struct SinkBeginning<S> {
     has_begun: bool,
     /// Episodes of sources whose timestamps disagreed.
     episodes: watch::Receiver<Vec<Episode>>,
+    /// Exclusions and inclusions of sources.
+    changes: watch::Receiver<Vec<OwingChange>>,
     /// Sentences about stored events that are gone, for the builder's report.
     tell_gone: watch::Sender<Vec<String>>,
 }
@@ -205,6 +217,7 @@ impl<S: Sink> SinkBeginning<S> {
     async fn begin(&mut self) -> Result<(), SinkError> {
         let Some(facts) = &self.facts else { return Err(SinkError::lost("the run has not begun")) };
         if !self.has_begun {
+            self.sink.note_changes(&self.changes.borrow_and_update());
             self.sink.begin(facts).await?;
             self.has_begun = true;
             self.tell_episodes();
@@ -264,6 +277,10 @@ async fn run<S: Sink>(
             }
             Ok(()) = sink.episodes.changed() => {
                 sink.tell_episodes();
+                continue;
+            }
+            Ok(()) = sink.changes.changed() => {
+                sink.sink.note_changes(&sink.changes.borrow_and_update());
                 continue;
             }
             _ = looks.tick() => {

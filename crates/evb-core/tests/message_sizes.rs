@@ -11,12 +11,13 @@ use evb_core::{
     set::MAX_SOURCES,
     wire::{
         control::{
-            Absence, AlignmentReport, Assignments, Begin, BuilderAddress, BuilderReport, Clock, ClockDoubt,
-            ClockRelation, ClockRelations, Completions, ContradictionReport, Control, DatagramReport,
-            DatagramTimes, Decisions, Episode, Episodes, Exception, GrantStages, Holding, Holdings,
-            LaneReport, Live, MAX_BATCH, MAX_BUILDERS, MAX_CAUSE, MAX_CHANGED, MAX_EPISODES, MAX_EXCEPTIONS,
-            MAX_MESSAGE, MAX_MISSING, MAX_NAME, MAX_OUTSTANDING, MAX_PATHS, Message, Name, Outcome,
-            PathReport, RefusalReport, Report, RoleReport, Roster, SourceReport, TrainReport,
+            Absence, AlignmentReport, Assignments, Begin, BuilderAddress, BuilderReport, Changes, Clock,
+            ClockDoubt, ClockRelation, ClockRelations, Completions, ContradictionReport, Control,
+            DatagramReport, DatagramTimes, Decisions, Episode, Episodes, Exception, Exclusion, GrantStages,
+            Holding, Holdings, LaneReport, Live, MAX_BATCH, MAX_BUILDERS, MAX_CAUSE, MAX_CHANGED,
+            MAX_CHANGES, MAX_EPISODES, MAX_EXCEPTIONS, MAX_MESSAGE, MAX_MISSING, MAX_NAME, MAX_OUTSTANDING,
+            MAX_PATHS, Message, Name, Outcome, PathReport, RefusalReport, Report, RoleReport, Roster,
+            SourceReport, TrainReport,
         },
         encoding::Encoding as _,
     },
@@ -287,6 +288,12 @@ fn episodes() -> Episodes {
     Episodes { episodes: vec![episode; MAX_EPISODES] }
 }
 
+/// Returns as many changes as are kept, with the longest reason.
+fn changes() -> Changes {
+    let change = Exclusion { source: ID, is_excluded: true, from: MOST, why: "w".repeat(200), utc_ns: MOST };
+    Changes { changes: vec![change; MAX_CHANGES] }
+}
+
 /// Returns completions with as many missing and absent sources as one message has, all of them
 /// absent.
 fn completions() -> Completions {
@@ -334,6 +341,7 @@ fn sizes() -> BTreeMap<String, usize> {
         ("`Begin`", size(Message::Begin(begin()))),
         ("`AlignmentReport`", size(Message::Alignment(doubts()))),
         ("`Episodes`", size(Message::Episodes(episodes()))),
+        ("`Changes`", size(Message::Changes(changes()))),
         ("`Roster`", size(Message::Roster(roster()))),
         ("`Decisions`", size(Message::Decisions(decisions))),
         ("`Assignments`", size(Message::Assignments(assignments))),

@@ -7,6 +7,7 @@ use evb_core::{
     alignment::Episode,
     event::Event,
     id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
+    ledger::OwingChange,
 };
 use evb_file::{WriterOptions, files_at};
 use tokio::sync::mpsc;
@@ -29,10 +30,13 @@ struct Moody {
     commit: Arc<Mutex<Option<SinkError>>>,
     begin: Arc<Mutex<Option<SinkError>>>,
     told: Arc<Mutex<Vec<Episode>>>,
+    changes: Arc<Mutex<Vec<OwingChange>>>,
+    at_begin: Arc<Mutex<Vec<OwingChange>>>,
 }
 
 impl Sink for Moody {
     async fn begin(&mut self, _run: &RunFacts) -> Result<(), SinkError> {
+        self.changes.lock().unwrap().clone_into(&mut self.at_begin.lock().unwrap());
         self.begin.lock().unwrap().clone().map_or(Ok(()), Err)
     }
 
@@ -56,6 +60,10 @@ impl Sink for Moody {
 
     fn note_episodes(&mut self, episodes: &[Episode]) {
         episodes.clone_into(&mut self.told.lock().unwrap());
+    }
+
+    fn note_changes(&mut self, changes: &[OwingChange]) {
+        changes.clone_into(&mut self.changes.lock().unwrap());
     }
 }
 
@@ -251,6 +259,21 @@ async fn what_happened_to_sources_reaches_the_sink() {
     stage.note_episodes(vec![episode(5, 8)]);
     stage.close().await;
     assert_eq!(*told.lock().unwrap(), [episode(5, 8), episode(9, 0)]);
+}
+
+/// Before the sink begins, and even if a change comes last.
+#[tokio::test]
+async fn changes_reach_the_sink() {
+    let change = |from| OwingChange::exclude(SourceId::new(7), EventId::new(from), "no power");
+    let sink = Moody::default();
+    let (changes, at_begin) = (Arc::clone(&sink.changes), Arc::clone(&sink.at_begin));
+    let (mut stage, _) = start(BuilderId::new(1), sink, Box::new(AcceptAll), Duration::from_secs(5)).unwrap();
+    stage.note_changes(vec![change(1)]);
+    begin(&mut stage, 1).await.0.unwrap();
+    assert_eq!(*at_begin.lock().unwrap(), [change(1)]);
+    stage.note_changes(vec![change(1), change(9)]);
+    stage.close().await;
+    assert_eq!(*changes.lock().unwrap(), [change(1), change(9)]);
 }
 
 #[tokio::test]

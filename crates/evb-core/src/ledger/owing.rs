@@ -1,11 +1,14 @@
 //! [`OwingChange`]: from which event on a source owes no fragments, or owes them again.
 
-use serde::Serialize;
+use core::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{
     id::{EventId, SourceId},
     time::Utc,
-    wire::journal::Exclusion,
+    wire::control::{Exclusion, MAX_CHANGES},
 };
 
 /// Length of the longest reason that is kept, in bytes.
@@ -24,7 +27,8 @@ const MAX_WHY: usize = 200;
 ///     "source 7 is excluded from event 5000 on (broken power supply)"
 /// );
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct OwingChange {
     /// The source.
     pub source: SourceId,
@@ -33,6 +37,7 @@ pub struct OwingChange {
     /// First event to which the change applies.
     pub from: EventId,
     /// The operator's reason; at most 200 bytes.
+    #[serde(deserialize_with = "reason")]
     pub why: String,
     /// Time of the request; unknown before the start of a run.
     pub utc: Utc,
@@ -41,13 +46,30 @@ pub struct OwingChange {
 impl OwingChange {
     /// Creates the exclusion of a source, without a time.
     pub fn exclude(source: SourceId, from: EventId, why: &str) -> Self {
-        let why = why[..why.floor_char_boundary(MAX_WHY)].replace(char::is_control, " ");
-        Self { source, excluded: true, from, why, utc: Utc::UNKNOWN }
+        Self { source, excluded: true, from, why: cut(why), utc: Utc::UNKNOWN }
     }
 
     /// Creates the inclusion of a source, without a time.
     pub fn include(source: SourceId, from: EventId, why: &str) -> Self {
         Self { excluded: false, ..Self::exclude(source, from, why) }
+    }
+
+    /// Returns the changes of a run by several lists of them, each once, in the order of their
+    /// first events. Lists of different times differ: a later change of a source takes the place of
+    /// those that apply from its first event on, or from a later one.
+    pub fn joined(mut all: Vec<Self>) -> Vec<Self> {
+        all.sort_by_key(|change| Reverse((change.utc, change.from)));
+        let mut firsts = BTreeMap::new();
+        all.retain(|change| {
+            let holds = firsts.get(&change.source).is_none_or(|first| change.from < *first);
+            if holds {
+                firsts.insert(change.source, change.from);
+            }
+            holds
+        });
+        all.sort_by_key(|change| (change.from, change.source));
+        all.truncate(MAX_CHANGES);
+        all
     }
 
     /// Returns true if an earlier change of the same source has no effect any more, because it
@@ -56,7 +78,7 @@ impl OwingChange {
         earlier.source == self.source && earlier.from >= self.from
     }
 
-    /// Returns the entry of the journal.
+    /// Returns the change as an entry of the journal, or of a message.
     pub(crate) fn entry(&self) -> Exclusion {
         Exclusion {
             source: self.source.number().into(),
@@ -68,11 +90,20 @@ impl OwingChange {
     }
 
     /// Returns the change of an entry; `None` if its source cannot be.
-    pub(crate) fn of_entry(entry: &Exclusion) -> Option<Self> {
+    pub fn of_entry(entry: &Exclusion) -> Option<Self> {
         let source = SourceId::new(u16::try_from(entry.source).ok()?);
         let change = Self::exclude(source, EventId::new(entry.from), &entry.why);
         Some(Self { excluded: entry.is_excluded, utc: Utc::from_nanos(entry.utc_ns), ..change })
     }
+}
+
+/// Returns the part of an operator's reason that is kept, on one line.
+fn cut(why: &str) -> String {
+    why[..why.floor_char_boundary(MAX_WHY)].replace(char::is_control, " ")
+}
+
+fn reason<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    String::deserialize(deserializer).map(|why| cut(&why))
 }
 
 impl core::fmt::Display for OwingChange {

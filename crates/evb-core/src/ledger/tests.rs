@@ -1,4 +1,9 @@
-use super::{EventCounts, Latency, PacingSummary, Percentiles, RunReport, Spread};
+use super::{EventCounts, Latency, OwingChange, PacingSummary, Percentiles, RunReport, Spread};
+use crate::{
+    id::{EventId, SourceId},
+    time::Utc,
+    wire::control::MAX_CHANGES,
+};
 
 #[test]
 fn percentiles_join_histograms() {
@@ -91,4 +96,45 @@ fn the_worse_of_two_paces_has_the_larger_value_of_each_field() {
         forfeited_s: 4.0,
     };
     assert_eq!((early.worse(late), late.worse(early)), (worse, worse));
+}
+
+/// Returns a change of a source with the time of the request in seconds.
+fn change(source: u16, from: u64, seconds: u64) -> OwingChange {
+    let change = OwingChange::exclude(SourceId::new(source), EventId::new(from), "no power");
+    OwingChange { utc: Utc::from_nanos(seconds * 1_000_000_000), ..change }
+}
+
+/// One list was made before an operator changed his mind, and has what he planned first.
+#[test]
+fn lists_of_changes_are_joined_whatever_their_order() {
+    let before_the_start = [change(7, 1, 0), change(7, 40, 0), change(3, 1, 0)];
+    let planned = change(3, 100, 10);
+    let instead = OwingChange { excluded: false, ..change(3, 60, 20) };
+    let later = change(3, 100, 30);
+    let held = [change(3, 1, 0), change(7, 1, 0), change(7, 40, 0), instead.clone(), later.clone()];
+    let early: Vec<_> = before_the_start.iter().cloned().chain([planned]).collect();
+    let late: Vec<_> = before_the_start.into_iter().chain([instead, later]).collect();
+    assert_eq!(OwingChange::joined([early.clone(), late.clone()].concat()), held);
+    assert_eq!(OwingChange::joined([late.clone(), early].concat()), held);
+    assert_eq!(OwingChange::joined([late.clone(), late].concat()), held);
+    let many = (1..=MAX_CHANGES as u64 + 5).map(|from| change(3, from, from)).collect();
+    assert_eq!(OwingChange::joined(many).len(), MAX_CHANGES);
+}
+
+/// As in a file, which may be of a later version of evb, or forged.
+#[test]
+fn a_change_is_read_from_its_text_without_what_could_harm() {
+    let excluded = OwingChange { utc: Utc::from_nanos(1_763_000_000_000_000_000), ..change(3, 60, 0) };
+    let text = serde_json::to_string(&excluded).unwrap();
+    assert_eq!(
+        text,
+        r#"{"source":3,"excluded":true,"from":60,"why":"no power","utc":"2025-11-13T02:13:20.000000000Z"}"#
+    );
+    assert_eq!(serde_json::from_str::<OwingChange>(&text).unwrap(), excluded);
+    let why = format!("no\\u001b[2J\\n{}", "µ".repeat(200));
+    let forged = format!(r#"{{"source": 3, "why": "{why}", "later": 5}}"#);
+    let read: OwingChange = serde_json::from_str(&forged).unwrap();
+    assert_eq!((read.why.len(), &read.why[..9]), (199, "no [2J µ"));
+    assert_eq!((read.from, read.utc), (EventId::default(), Utc::UNKNOWN));
+    assert!(serde_json::from_str::<OwingChange>(r#"{"source": 70000}"#).is_err());
 }

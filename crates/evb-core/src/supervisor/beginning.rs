@@ -115,6 +115,7 @@ impl Beginning<'_> {
         self.core.roster.forget_begun();
         // A front end may be done and gone before the last peer has answered.
         self.core.without_readout = without_front_ends(&self.core.roster);
+        self.core.verdicts().tell_changes();
         self.core.outbox.send(Recipients::Everyone, Message::Begin(begin));
         self.core.phase = Phase::Beginning { until: now + BEGIN_TIMEOUT };
         Ok(())

@@ -79,6 +79,9 @@ impl Exclusions<'_> {
             let core = &mut *self.core;
             core.planned_changes.replace(&change);
             core.books.note_exclusion(change.clone(), &mut core.outbox, now);
+            if core.begun.is_some() {
+                core.verdicts().tell_changes();
+            }
             if from > next {
                 let (id, named) = (change.source, core.plan.named(Peer::Source(change.source)));
                 tracing::info!(source = %id, %from, "{named} is to be {} from event {from} on", what(&change));

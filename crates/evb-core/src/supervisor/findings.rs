@@ -5,13 +5,16 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use crate::{alignment::Episode, id::SourceId, ledger::OwingChange, quantities::counted};
+use crate::{
+    alignment::Episode,
+    id::SourceId,
+    ledger::OwingChange,
+    quantities::counted,
+    wire::control::{Changes, MAX_CHANGES, Message},
+};
 
 /// Number of different findings that are kept; further findings are only counted.
 const FINDINGS_LIMIT: usize = 64;
-
-/// Number of exclusions and inclusions of a run that are kept.
-const EXCLUSIONS_LIMIT: usize = 1000;
 
 /// The problems and incidents of a run.
 #[derive(Clone, Debug, Default)]
@@ -40,13 +43,19 @@ impl Findings {
 
     pub(super) fn note_exclusion(&mut self, change: OwingChange) {
         self.exclusions.retain(|known| !change.replaces(known));
-        if self.exclusions.len() < EXCLUSIONS_LIMIT {
+        if self.exclusions.len() < MAX_CHANGES {
             self.exclusions.push(change);
         }
     }
 
     pub(super) fn exclusions(&self) -> &[OwingChange] {
         &self.exclusions
+    }
+
+    /// Returns the message that tells builders of all exclusions and inclusions, if there are any.
+    pub(super) fn changes(&self) -> Option<Message> {
+        let changes: Vec<_> = self.exclusions.iter().map(OwingChange::entry).collect();
+        (!changes.is_empty()).then_some(Message::Changes(Changes { changes }))
     }
 
     /// Returns why that source is excluded.

@@ -169,6 +169,9 @@ impl PeerMembership<'_> {
         let begin = begin_of(self.plan, self.begun.as_ref());
         // Only builders compare timestamps.
         let relations = begin.relations.filter(|_| seat.source().is_none());
+        if let (Some(changes), None) = (self.books.findings().changes(), seat.source()) {
+            self.outbox.send(to.clone(), changes);
+        }
         self.outbox.send(to, Message::Begin(Begin { relations, ..begin }));
     }
 

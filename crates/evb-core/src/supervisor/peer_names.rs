@@ -108,5 +108,6 @@ pub(super) fn kind(message: &Message) -> &'static str {
         Message::Readings(_) => "timestamps",
         Message::Learn(_) => "a learn message",
         Message::Episodes(_) => "episodes",
+        Message::Changes(_) => "changes of sources",
     }
 }

@@ -208,6 +208,13 @@ impl Verdicts<'_> {
         }
     }
 
+    /// Tells the builders which sources were excluded or included so far, for their files.
+    pub(super) fn tell_changes(&mut self) {
+        if let Some(message) = self.core.books.findings().changes() {
+            self.tell_builders(&message, |seat| seat.connection.is_some());
+        }
+    }
+
     fn tell_builders(&mut self, message: &Message, takes: impl Fn(&BuilderSeat) -> bool) {
         let seats = self.core.roster.builders().iter().filter(|seat| takes(seat));
         let builders: Vec<_> = seats.map(|seat| seat.id).collect();

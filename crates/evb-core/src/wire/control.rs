@@ -42,6 +42,9 @@ pub const MAX_CAUSE: usize = 200;
 /// Most episodes of a run that are kept (docs/reference/protocol.md RUN-49).
 pub const MAX_EPISODES: usize = 1000;
 
+/// Most exclusions and inclusions of a run that are kept (docs/reference/protocol.md RUN-52).
+pub const MAX_CHANGES: usize = 1000;
+
 /// Length of the longest reason for which a peer refuses or leaves, in characters.
 pub const MAX_REASON: usize = 500;
 

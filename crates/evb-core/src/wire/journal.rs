@@ -5,7 +5,7 @@
 use crate::id::RunId;
 
 use super::{
-    control::{self, Begin, Episode},
+    control::{self, Begin, Episode, Exclusion},
     encoding::{choices, enumerations, messages},
 };
 
@@ -63,8 +63,6 @@ messages! {
     pub struct Finding { problem: String = 1, failure: bool = 2, remark: bool = 3 }
     /// A change in whether a source is known to deliver fragments of other events.
     pub struct Judged { source: u32 = 1, is_misaligned: bool = 2, since: u64 = 3, sentence: String = 4 }
-    /// A source that owes no fragments from an event on, or owes them again.
-    pub struct Exclusion { source: u32 = 1, is_excluded: bool = 2, from: u64 = 3, why: String = 4, utc_ns: u64 = 5 }
     /// The state of the run, which replaces all earlier entries.
     pub struct Totals {
         triggered: u64 = 1, inhibited: u64 = 2, lost: u64 = 3, roster_version: u32 = 4,

@@ -3,10 +3,10 @@
 use evb_core::{
     id::RunId,
     wire::{
-        control::{Absence, Begin, Completions, Decisions, Episode, Exception, Outcome, Role},
+        control::{Absence, Begin, Completions, Decisions, Episode, Exception, Exclusion, Outcome, Role},
         journal::{
             Accounted, Begun, Blame, BuilderCounts, BuilderTotals, CauseOfLoss, Change, Decided, Entry,
-            Exclusion, Expectation, Finding, Held, Judged, Lost, Membership, Reassigned, Registered, Resumed,
+            Expectation, Finding, Held, Judged, Lost, Membership, Reassigned, Registered, Resumed,
             RosterChange, SourceTotals, Started, Totals, What,
         },
     },

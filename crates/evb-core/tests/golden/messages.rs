@@ -8,12 +8,13 @@ use evb_core::{
     wire::{
         control::{
             Absence, Accepted, Accounted, AlignmentReport, Assignments, Begin, Begun, BuilderAddress,
-            BuilderReport, Clock, ClockDoubt, ClockRelation, ClockRelations, Completions,
+            BuilderReport, Changes, Clock, ClockDoubt, ClockRelation, ClockRelations, Completions,
             ContradictionReport, Control, DatagramReport, DatagramTimes, Decisions, Episode, Episodes,
-            Exception, Finish, GrantStages, Heartbeat, Hello, HelloReply, Holding, Holdings, LaneReport,
-            LaneState, Learn, Leaving, Live, Load, Message, Name, Outcome, PathReport, ReadingsWanted,
-            ReadoutState, ReadoutStatus, Ready, Reason, Refusal, RefusalReport, Reply, Report, Role,
-            RoleReport, Roster, RunEnd, RunParameters, SourceReport, Stop, TrainReport, Triggers, Welcome,
+            Exception, Exclusion, Finish, GrantStages, Heartbeat, Hello, HelloReply, Holding, Holdings,
+            LaneReport, LaneState, Learn, Leaving, Live, Load, Message, Name, Outcome, PathReport,
+            ReadingsWanted, ReadoutState, ReadoutStatus, Ready, Reason, Refusal, RefusalReport, Reply,
+            Report, Role, RoleReport, Roster, RunEnd, RunParameters, SourceReport, Stop, TrainReport,
+            Triggers, Welcome,
         },
         datagram::{Association, DatagramHeader, DatagramKind},
         encoding::Encoding,
@@ -216,6 +217,7 @@ fn control() -> Vec<Example> {
         ("readings", Message::Readings(readings_message(2, [(60, 900), (59, 850)].into_iter()))),
         ("learn", Message::Learn(Learn { source: 3 })),
         ("episodes", Message::Episodes(Episodes { episodes: vec![episode()] })),
+        ("changes", Message::Changes(Changes { changes: vec![exclusion()] })),
         ("stop", Message::Stop(Stop { cause: "enough".to_owned() })),
         ("finish", Message::Finish(Finish {})),
         ("run-end", Message::RunEnd(run_end)),
@@ -241,6 +243,10 @@ fn episode() -> Episode {
         is_disputed: false,
         sentence: "had 1 trigger twice".to_owned(),
     }
+}
+
+fn exclusion() -> Exclusion {
+    Exclusion { source: 3, is_excluded: true, from: 41, why: "no power".to_owned(), utc_ns: 1_763_000_000 }
 }
 
 fn reports() -> Vec<Example> {

@@ -13,6 +13,7 @@ use evb_core::{
     event::Event,
     id::{RunNumber, SourceId},
     index::LaneIndex,
+    ledger::OwingChange,
     quantities::counted,
     session::{
         Admission, Attendance, AttendanceOutput, Dial, Heard, Lines, MembershipEvent, Registered,
@@ -64,6 +65,8 @@ pub enum BuilderOutput {
     ExpectEnd,
     /// Episodes of sources whose timestamps disagreed, new or changed: hand them to the sink.
     Episodes(Vec<Episode>),
+    /// All exclusions and inclusions so far: hand them to the sink.
+    Changes(Vec<OwingChange>),
     /// The builder's part in the run is over, with this result; no further output follows.
     Ended(Box<Result<RunOutcome, RoleFault>>),
 }
@@ -99,6 +102,8 @@ pub struct BuilderRole {
     begin: Option<Box<Begin>>,
     /// Episodes that the sink has not been told of.
     episodes: Vec<Episode>,
+    /// All exclusions and inclusions so far, unless the sink has been told of them.
+    changes: Option<Vec<OwingChange>>,
     /// Time at which the builder sends its last report even if it still has events; set when the
     /// run is ending.
     finish: Option<Instant>,
@@ -135,6 +140,7 @@ impl BuilderRole {
             expects_end: false,
             begin: None,
             episodes: Vec::new(),
+            changes: None,
             finish: None,
         };
         new.handle_roster(&start.roster, now)?;
@@ -194,6 +200,9 @@ impl BuilderRole {
         // They may come together with the end of the run.
         if !self.episodes.is_empty() {
             return Some(BuilderOutput::Episodes(core::mem::take(&mut self.episodes)));
+        }
+        if let Some(changes) = self.changes.take() {
+            return Some(BuilderOutput::Changes(changes));
         }
         if let Some(output) = self.attendance.poll(now) {
             return Some(match output {
@@ -349,6 +358,9 @@ impl BuilderRole {
             }
             Some(Message::Episodes(told)) => {
                 self.episodes.extend(told.episodes.iter().filter_map(Episode::of_message));
+            }
+            Some(Message::Changes(told)) => {
+                self.changes = Some(told.changes.iter().filter_map(OwingChange::of_entry).collect());
             }
             Some(Message::Stop(_)) => self.expects_end = true,
             Some(Message::Finish(_)) => {

@@ -9,8 +9,8 @@ use crate::{
     supervisor::nonsense::{Nonsense, count, nonsense, text, total},
     time::Instant,
     wire::{
-        control::{self, MAX_SLOTS},
-        journal::{Blame, BuilderTotals, Exclusion, Finding, SourceTotals, Totals},
+        control::{self, Exclusion, MAX_SLOTS},
+        journal::{Blame, BuilderTotals, Finding, SourceTotals, Totals},
     },
 };
 

@@ -38,3 +38,16 @@ fn episodes_beyond_the_limit_are_not_kept() {
         (Some(EventId::new(9)), most)
     );
 }
+
+#[test]
+fn changes_beyond_the_limit_are_not_kept() {
+    let mut findings = Findings::default();
+    let change = |from| OwingChange::exclude(SourceId::new(3), EventId::new(from), "no power");
+    assert_eq!(findings.changes(), None);
+    (1..=MAX_CHANGES as u64 + 5).for_each(|from| findings.note_exclusion(change(from)));
+    findings.note_exclusion(change(999));
+    let kept = findings.exclusions();
+    assert_eq!((kept.len(), kept[998].from), (999, EventId::new(999)));
+    let Some(Message::Changes(told)) = findings.changes() else { panic!("no message") };
+    assert_eq!(told.changes.len(), 999);
+}

@@ -30,6 +30,7 @@ choices! {
         Holdings(Holdings) = 14, Begin(Begin) = 15, Begun(Begun) = 16, Leaving(Leaving) = 17,
         Readout(ReadoutStatus) = 18, Alignment(AlignmentReport) = 19, ReadingsWanted(ReadingsWanted) = 20,
         Readings(Readings) = 21, Learn(Learn) = 22, Episodes(Episodes) = 23,
+        Changes(Changes) = 24,
     }
     pub enum RoleReport { Source(SourceReport) = 1, Builder(BuilderReport) = 2 }
 }
@@ -154,6 +155,10 @@ messages! {
         source: u32 = 1, since: u64 = 2, until: u64 = 3, kind: String = 4, shift: u64 = 5,
         is_misaligned: bool = 6, is_disputed: bool = 7, sentence: String = 8,
     }
+    /// All exclusions and inclusions of a run so far, for the files of the builders.
+    pub struct Changes { changes: Vec<Exclusion> = 1 }
+    /// A source that owes no fragments from an event on, or owes them again.
+    pub struct Exclusion { source: u32 = 1, is_excluded: bool = 2, from: u64 = 3, why: String = 4, utc_ns: u64 = 5 }
     /// A peer's answer to [`Begin`]: it is ready for events, unless it gives a reason why not.
     pub struct Begun { refusal: String = 1, highest_run: u64 = 2 }
     /// The reason for which a peer ends its part in the run before the run is over.

@@ -7,13 +7,15 @@ use prost::{
     encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field},
 };
 
-use super::{Control, MAX_BATCH, MAX_BUILDERS, MAX_EPISODES, MAX_EXCEPTIONS, MAX_PATHS, MalformedMessage};
+use super::{
+    Control, MAX_BATCH, MAX_BUILDERS, MAX_CHANGES, MAX_EPISODES, MAX_EXCEPTIONS, MAX_PATHS, MalformedMessage,
+};
 use crate::{set::MAX_SOURCES, wire::encoding::Encoding as _};
 
 /// The fields of a `Control` that repeat a message, each by its path of tags in
 /// `proto/control.proto` from the outermost, with the limit of their number and the name of the
 /// control message.
-const LIMITS: [(&[u32], usize, &str); 13] = [
+const LIMITS: [(&[u32], usize, &str); 14] = [
     (&[1, 4], MAX_BUILDERS, "Roster"),
     (&[4, 2], MAX_EXCEPTIONS, "Completions"),
     (&[4, 4], MAX_BATCH as usize, "Completions"),
@@ -28,6 +30,7 @@ const LIMITS: [(&[u32], usize, &str); 13] = [
     (&[19, 1], MAX_SOURCES, "AlignmentReport"),
     (&[19, 3, 4], MAX_SOURCES, "AlignmentReport"),
     (&[23, 1], MAX_EPISODES, "Episodes"),
+    (&[24, 1], MAX_CHANGES, "Changes"),
 ];
 
 /// Reason why a control message was not decoded. The peer is at fault.

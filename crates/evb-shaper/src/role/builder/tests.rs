@@ -6,8 +6,8 @@ use evb_core::{
     quantities::SAME_RELEASE,
     wire::{
         control::{
-            Assignments, BuilderReport, DatagramReport, Finish, Heartbeat, Hello, Message, Reason,
-            RefusalReport, RoleReport, Stop,
+            Assignments, BuilderReport, Changes, DatagramReport, Exclusion, Finish, Heartbeat, Hello,
+            Message, Reason, RefusalReport, RoleReport, Stop,
         },
         record::{Announcement, encode_fragment_header},
     },
@@ -88,6 +88,7 @@ fn told_with(role: &mut BuilderRole, now: Instant, events: &mut Vec<Event>) -> S
             }
             BuilderOutput::Begin(begin) => format!("begin {}", begin.run),
             BuilderOutput::Episodes(told) => format!("{} episodes", told.len()),
+            BuilderOutput::Changes(told) => format!("{} changes", told.len()),
             BuilderOutput::ExpectEnd => "expect end".to_owned(),
             BuilderOutput::Ended(_) => "ended".to_owned(),
         });
@@ -387,6 +388,23 @@ fn memory_and_rosters_are_checked_before_anything_is_built() {
     assert!(matches!(BuilderPlan::new(config(), &start), Err(RoleFault::Roster(_))));
     start.roster.sources = vec![8, 3];
     assert!(matches!(BuilderPlan::new(config(), &start), Err(RoleFault::Roster(_))));
+}
+
+/// The header of the first file has them then.
+#[test]
+fn the_sink_learns_of_changes_before_the_run_begins() {
+    let mut role = open();
+    let why = "no\npower".to_owned();
+    let excluded = Exclusion { source: 3, is_excluded: true, from: 1, why, utc_ns: 5 };
+    let changes = vec![excluded.clone(), Exclusion { source: 1 << 16, ..excluded }];
+    role.handle_supervisor(said(Message::Changes(Changes { changes: changes.clone() })), at(1));
+    let begin = Begin { run: 7, run_id: RUN, ..Begin::default() };
+    role.handle_supervisor(said(Message::Begin(begin)), at(1));
+    assert_eq!(told(&mut role, at(1)), "1 changes, begin 7", "a source that cannot be is left out");
+    role.handle_supervisor(said(Message::Changes(Changes { changes })), at(2));
+    let outputs = outputs(&mut role, at(2));
+    let [BuilderOutput::Changes(told)] = &outputs[..] else { panic!("{outputs:?}") };
+    assert_eq!(told[0].to_string(), "source 3 is excluded from event 1 on (no power)");
 }
 
 #[test]

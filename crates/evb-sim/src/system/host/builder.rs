@@ -324,6 +324,7 @@ impl Running {
                 BuilderOutput::Lane(lane) => self.write_lane(lane, around),
                 BuilderOutput::Begin(_) => self.role.handle_begun(Ok(()), None),
                 BuilderOutput::Episodes(told) => around.say(|| format!("is told of {told:?}")),
+                BuilderOutput::Changes(told) => around.say(|| format!("is told of {told:?}")),
                 BuilderOutput::ExpectEnd => self.stage.expect_end(around),
                 BuilderOutput::Ended(ended) => {
                     self.line.close(around);

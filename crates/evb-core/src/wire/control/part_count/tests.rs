@@ -1,14 +1,14 @@
 use super::{
     super::{
-        BuilderAddress, BuilderReport, Completions, Exception, Holding, Holdings, LaneReport, Message,
-        PathReport, Report, RoleReport, Roster, SourceReport,
+        BuilderAddress, BuilderReport, Changes, Completions, Exception, Exclusion, Holding, Holdings,
+        LaneReport, Message, PathReport, Report, RoleReport, Roster, SourceReport,
     },
     *,
 };
 
 /// Returns one message of each kind that repeats a part, with `count` such parts, and the limit of
 /// their number.
-fn repeating(count: usize) -> [(Message, usize); 5] {
+fn repeating(count: usize) -> [(Message, usize); 6] {
     let roster = Roster { builders: vec![BuilderAddress::default(); count], ..Roster::default() };
     let completions = Completions { exceptions: vec![Exception::default(); count], ..Completions::default() };
     let lanes = vec![LaneReport::default(); count];
@@ -28,12 +28,13 @@ fn repeating(count: usize) -> [(Message, usize); 5] {
         (Message::Report(report), MAX_SOURCES),
         (Message::Report(paths), MAX_PATHS),
         (Message::Holdings(holdings), MAX_BUILDERS + 1),
+        (Message::Changes(Changes { changes: vec![Exclusion::default(); count] }), MAX_CHANGES),
     ]
 }
 
 #[test]
 fn messages_of_countless_empty_parts_are_refused_before_they_take_memory() {
-    for kind in 0..5 {
+    for kind in 0..6 {
         let of = |count| {
             let (message, most) = repeating(count).into_iter().nth(kind).unwrap();
             (Control { message: Some(message) }, most)
