@@ -13,6 +13,7 @@ As a module:
         event = file.event(12)                   # by event id, None if it is not there
     runs, unusable = evb_read.runs_of(evb_read.files_at(["out/events"]))
     print(runs[0].alignment)                     # sources whose fragments are in wrong events, and what happened
+    print(runs[0].changes)                       # sources that an operator excluded or included
     for event in runs[0].realigned():            # by event id, with slips repaired
         ...
 
@@ -53,8 +54,10 @@ MAX_HEAD = 1 << 22
 MAX_RECORD = 1 << 40
 MAX_RECORDS = 1 << 20
 MAX_TAGS = 1024
-MAX_EPISODES = 1 << 20
+MAX_LIST = 1 << 20
+MAX_BESIDE = 2 << 20
 MAX_SHIFT = 1024
+MAX_CHANGES = 1000
 
 # Little-endian, without padding between fields.
 _FRONT = struct.Struct("<8sHHI")
@@ -90,14 +93,14 @@ CLOCKS = {0: "unknown", 1: "synchronised", 2: "not synchronised"}
 Header = namedtuple(
     "Header",
     "run epoch builder sequence created_unix_ns sources creator version run_id begun_unix_ns clock kind comment"
-    " source_names builder_names episodes",
-    defaults=[()],
+    " source_names builder_names episodes changes",
+    defaults=[(), ()],
 )
 Header.__doc__ = """Whose data a file holds.
 
 builder is None in a merged file. run_id has 32 hexadecimal digits, 8 if only these are known, or is empty.
 begun_unix_ns is the begin of the run on the supervisor's clock, 0 if unknown; clock is what the supervisor's kernel
-said of this clock. episodes has what the header says of sources. Format 1 has nothing after creator.
+said of this clock. episodes and changes have what the header says of sources. Format 1 has nothing after creator.
 """
 
 Episode = namedtuple("Episode", "source since until kind shift misaligned disputed text")
@@ -105,6 +108,12 @@ Episode.__doc__ = """What happened to the fragments of a source, in the events f
 
 kind is a word such as "slip"; the fragment of event n then belongs to event n + shift. misaligned says that fragments
 are in wrong events, or may be; disputed, that it may as well be the contrary of the other sources.
+"""
+
+Change = namedtuple("Change", "source excluded from_event utc why")
+Change.__doc__ = """An operator excluded a source from from_event on, or included it again, and said why.
+
+utc is the time of the request as a text such as 2026-11-30T02:50:02.123456789Z; None before the begin of the run.
 """
 
 
@@ -264,14 +273,36 @@ def _names(body):
     return names
 
 
-def _episodes(text):
-    """The episodes in a text; none if they are of a later version of evb."""
+def _listed(text, name, make, most=MAX_LIST):
+    """The items of the list in a text, or of its list of that name; none if they are of a later version of evb."""
     try:
-        told = json.loads(text) if len(text) <= MAX_EPISODES else []
-        told = told["episodes"] if isinstance(told, dict) else told
-        return [Episode(*map(one.get, Episode._fields)) for one in told]
-    except (ValueError, AttributeError, KeyError, TypeError):
+        told = json.loads(text) if len(text) <= most else []
+        return [make(one) for one in (told[name] if isinstance(told, dict) else told)]
+    except (ValueError, AttributeError, KeyError, TypeError, OverflowError, RecursionError):
         return []
+
+
+def _episode(one):
+    return Episode(*map(one.get, Episode._fields))
+
+
+def _change(one):
+    source, event = int(one.get("source", 0)), int(one.get("from", 0))
+    if not (0 <= source < MAX_SOURCES and 0 <= event < 1 << 64):
+        raise ValueError("there is no such source or event")
+    utc = one.get("utc") and str(one["utc"])
+    return Change(source, bool(one.get("excluded")), event, utc, str(one.get("why", "")))
+
+
+def _joined_changes(changes):
+    """The changes that hold by several lists, in the order of their first events, each once. A later change of a
+    source takes the place of those that apply from its first event on, or from a later one."""
+    firsts, held = {}, []
+    for one in sorted(changes, key=lambda one: (one.utc or "", one.from_event), reverse=True):
+        if one.source not in firsts or one.from_event < firsts[one.source]:
+            firsts[one.source] = one.from_event
+            held.append(one)
+    return sorted(held, key=lambda one: (one.from_event, one.source))[:MAX_CHANGES]
 
 
 def _joined(episodes):
@@ -355,7 +386,7 @@ def _header_2(data):
     if sources > MAX_SOURCES or end > len(data) - 8:
         raise ValueError("the number of sources is wrong")
     ids = struct.unpack_from("<%dH" % sources, data, _HEADER_2.size)
-    sections, refused = _sections(data[end:-8], range(1, 7))
+    sections, refused = _sections(data[end:-8], range(1, 8))
     creator, kind, comment = (sections.get(number, b"").decode("utf-8") for number in (1, 2, 3))
     names = [_names(sections.get(number, b"")) for number in (4, 5)]
     if flags & ~1:
@@ -365,7 +396,7 @@ def _header_2(data):
     builder, run_id = None if flags & 1 else builder, run_id.hex() if any(run_id) else ""
     return Header(
         run, epoch, builder, sequence, created, ids, creator, 2, run_id, begun, CLOCKS.get(clock, "unknown"), kind,
-        comment, *names, _episodes(sections.get(6, b"[]"))
+        comment, *names, _listed(sections.get(6, b"[]"), "", _episode), _listed(sections.get(7, b"[]"), "", _change)
     )  # fmt: skip
 
 
@@ -488,16 +519,23 @@ class EventFile:
     @property
     def alignment(self):
         """What happened to sources, by the header and by the file that a builder keeps beside this one."""
-        header, beside = self.header, []
-        if header.builder is not None:
-            name = "run%06d_b%02d.alignment.json" % (header.run, header.builder)
-            try:
-                with open(os.path.join(os.path.dirname(self.path), name), "rb") as file:
-                    text = file.read(MAX_EPISODES + 1)
-                beside = _episodes(text) if json.loads(text)["run_id"] == header.run_id else []
-            except (OSError, ValueError, KeyError, TypeError):
-                pass
-        return _joined([*header.episodes, *beside])
+        return _joined([*self.header.episodes, *_listed(self._beside(), "episodes", _episode, MAX_BESIDE)])
+
+    @property
+    def changes(self):
+        """Which sources an operator excluded or included, by the same two."""
+        return _joined_changes([*self.header.changes, *_listed(self._beside(), "changes", _change, MAX_BESIDE)])
+
+    def _beside(self):
+        """The text of the file beside this one, if it is of the same run."""
+        name = "run%06d_b%02d.alignment.json" % (self.header.run, self.header.builder or 0)
+        try:
+            with open(os.path.join(os.path.dirname(self.path), name), "rb") as file:
+                text = file.read(MAX_BESIDE + 1)
+            is_of_run = self.header.builder is not None and json.loads(text)["run_id"] == self.header.run_id
+            return text if is_of_run else b"[]"
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return b"[]"
 
     def close(self):
         self._file.close()
@@ -877,6 +915,15 @@ class Run:
                 found += file.alignment
         return _joined(found)
 
+    @property
+    def changes(self):
+        """Which sources an operator excluded or included, by all files, in the order of the first events."""
+        found = []
+        for path in self.files:
+            with EventFile(path) as file:
+                found += file.changes
+        return _joined_changes(found)
+
     def realigned(self):
         """The events in the order of their ids, with slips repaired: see realigned."""
         return realigned(self._in_order(), self.alignment)
@@ -1028,6 +1075,9 @@ def _print_head(file):
             _say("%s: %s" % (what, _shown(text)))
     names = {one: _shown(name) for one, name in header.source_names.items()}
     _say("sources: " + " ".join("%d (%s)" % (one, names[one]) if one in names else "%d" % one for one in header.sources))
+    for one in file.changes:
+        what, why = "excluded" if one.excluded else "included", one.why and " (%s)" % _shown(one.why)
+        _say("source %d is %s from event %d on%s" % (one.source, what, one.from_event, why))
 
 
 _ORIGINS = {"closing block": "the closing block", "records": "its records"}

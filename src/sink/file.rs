@@ -4,7 +4,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use evb_core::{alignment::Episode, event::Event, id::RunNumber, time::ClockState, units::Bytes};
+use evb_core::{
+    alignment::Episode, event::Event, id::RunNumber, ledger::OwingChange, time::ClockState, units::Bytes,
+};
 use evb_file::{
     CreateError, EventFileWriter, FileError, FileIdentity, WriteError, WriterOptions, highest_run,
 };
@@ -41,12 +43,20 @@ pub struct FileSink {
     dir: PathBuf,
     options: WriterOptions,
     writer: Option<EventFileWriter>,
+    changes: Vec<OwingChange>,
 }
 
 impl FileSink {
     /// Creates a sink that writes into that directory, which is created if necessary.
     pub fn new(dir: impl Into<PathBuf>, options: WriterOptions) -> Self {
-        Self { dir: dir.into(), options, writer: None }
+        Self { dir: dir.into(), options, writer: None, changes: Vec::new() }
+    }
+
+    /// Lets an open writer keep what is of use beside the events.
+    fn note(&mut self, keep: impl FnOnce(&mut EventFileWriter) -> Result<(), FileError>, what: &str) {
+        if let Some(Err(error)) = self.writer.as_mut().map(keep) {
+            tracing::warn!(%error, "{what} is in no file yet, which costs no event: {error}");
+        }
     }
 
     fn with(
@@ -100,7 +110,7 @@ impl Sink for FileSink {
     }
 
     fn begin(&mut self, run: &RunFacts) -> impl Future<Output = Result<(), SinkError>> + Send {
-        let identity = identity(run);
+        let identity = FileIdentity { changes: self.changes.clone(), ..identity(run) };
         ready(match EventFileWriter::create(&self.dir, identity, self.options) {
             Ok(writer) => {
                 self.writer = Some(writer);
@@ -123,10 +133,13 @@ impl Sink for FileSink {
 
     /// Keeps the episodes in a file beside the event files, and in the headers of later ones.
     fn note_episodes(&mut self, episodes: &[Episode]) {
-        let Some(Err(error)) = self.writer.as_mut().map(|writer| writer.note_episodes(episodes)) else {
-            return;
-        };
-        tracing::warn!(%error, "what happened to the timestamps of sources is in no file yet, which costs no event: {error}");
+        self.note(|writer| writer.note_episodes(episodes), "what happened to the timestamps of sources");
+    }
+
+    /// Keeps the changes as [`Self::note_episodes`] keeps episodes.
+    fn note_changes(&mut self, changes: &[OwingChange]) {
+        changes.clone_into(&mut self.changes);
+        self.note(|writer| writer.note_changes(changes), "which sources are excluded or included");
     }
 
     fn space(&self) -> Option<SinkSpace> {
@@ -163,6 +176,6 @@ fn identity(run: &RunFacts) -> FileIdentity {
         sources: run.sources.clone(),
         source_names: run.source_names.clone(),
         builder_names: run.builder_names.clone(),
-        episodes: Vec::new(),
+        ..FileIdentity::default()
     }
 }

@@ -12,7 +12,7 @@ use std::{
 
 use evb_rs::{
     event::Event,
-    file::{FsyncPolicy, WriterOptions},
+    file::{Episode, FsyncPolicy, OwingChange, WriterOptions},
     id::RunNumber,
     sink::{FileSink, RunFacts, Sink, SinkError, SinkSpace},
     units::Bytes,
@@ -98,6 +98,18 @@ impl Sink for AnySink {
             Self::Callbacks(sink) => sink.commit(),
             Self::Files(sink) => sink.commit().await,
             Self::Null => Ok(()),
+        }
+    }
+
+    fn note_episodes(&mut self, episodes: &[Episode]) {
+        if let Self::Files(sink) = self {
+            sink.note_episodes(episodes);
+        }
+    }
+
+    fn note_changes(&mut self, changes: &[OwingChange]) {
+        if let Self::Files(sink) = self {
+            sink.note_changes(changes);
         }
     }
 

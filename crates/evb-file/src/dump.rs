@@ -103,6 +103,9 @@ fn describe(file: &EventFile, out: &mut dyn Write) -> io::Result<()> {
     for (id, name) in &header.builder_names {
         writeln!(out, "builder {id}: {}", text_of(name))?;
     }
+    for change in file.changes() {
+        writeln!(out, "{change}")?;
+    }
     match file.recovery() {
         Some(recovery) => writeln!(out, "! {recovery}"),
         None => Ok(()),

@@ -56,7 +56,7 @@ pub mod dump;
 mod samples;
 
 pub use error::{CreateError, EventRefusal, FileError, ReadError, WriteError};
-pub use evb_core::alignment::Episode;
+pub use evb_core::{alignment::Episode, ledger::OwingChange};
 pub use index::{IndexEntry, IndexState};
 pub use merge::{Merge, MergeError, MergeReport, few_of_each_file, merge, merge_realigned, merge_watched};
 pub use naming::{EXTENSION, existing_files, file_name, files_at, highest_run, parse_file_name};

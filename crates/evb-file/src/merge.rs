@@ -16,6 +16,7 @@ use evb_core::{
     alignment::Episode,
     event::{Alignment, Event},
     id::{Epoch, EventId, SourceId},
+    ledger::OwingChange,
     units::Bytes,
 };
 
@@ -395,7 +396,9 @@ fn identity_of(run: &FoundRun, headers: Vec<FileHeader>) -> FileIdentity {
         identity.builder_names.extend(header.builder_names);
         sources.extend(header.sources);
         header.episodes.into_iter().for_each(|episode| Episode::note(&mut identity.episodes, episode));
+        identity.changes.extend(header.changes);
     }
+    identity.changes = OwingChange::joined(identity.changes);
     identity.sources = sources.into_iter().collect();
     identity
 }

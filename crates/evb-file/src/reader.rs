@@ -16,7 +16,10 @@ use std::{
 };
 
 use bytes::Bytes as Payload;
-use evb_core::{alignment::Episode, event::Event, fragment::RunningChecksum, id::EventId, units::Bytes};
+use evb_core::{
+    alignment::Episode, event::Event, fragment::RunningChecksum, id::EventId, ledger::OwingChange,
+    units::Bytes,
+};
 
 use crate::{
     beside,
@@ -151,9 +154,17 @@ impl EventFile {
     /// `run000001_b01.alignment.json` beside this one, which a builder keeps up to date.
     pub fn episodes(&self) -> Vec<Episode> {
         let mut all = Vec::new();
-        let beside = beside::read(&self.path, &self.header);
+        let beside = beside::read(&self.path, &self.header, "episodes");
         self.header.episodes.iter().cloned().chain(beside).for_each(|one| Episode::note(&mut all, one));
         all
+    }
+
+    /// Returns the changes by which sources were excluded or included, in the order of their first
+    /// events, by the same two files as [`Self::episodes`].
+    pub fn changes(&self) -> Vec<OwingChange> {
+        let mut all = beside::read(&self.path, &self.header, "changes");
+        all.extend_from_slice(&self.header.changes);
+        OwingChange::joined(all)
     }
 
     /// Returns how the file's header was recovered; `None` if it is not damaged.

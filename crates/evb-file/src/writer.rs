@@ -17,6 +17,7 @@ use evb_core::{
     alignment::Episode,
     event::Event,
     id::{EventId, RunId, RunNumber},
+    ledger::OwingChange,
     units::Bytes,
 };
 
@@ -128,7 +129,7 @@ pub struct EventFileWriter {
     output: Option<OutputFile>,
     next_sequence: u32,
     finished: Written,
-    /// True if the header of no file has the latest episodes.
+    /// True if the header of no file has the latest episodes and changes.
     has_news: bool,
 }
 
@@ -230,9 +231,26 @@ impl EventFileWriter {
     /// Returns an error if the file beside the event files cannot be written.
     pub fn note_episodes(&mut self, episodes: &[Episode]) -> Result<(), FileError> {
         self.identity.episodes = episodes.to_vec();
+        self.note()
+    }
+
+    /// Keeps the changes so far by which sources were excluded or included, as
+    /// [`Self::note_episodes`] keeps episodes.
+    ///
+    /// # Errors
+    /// Returns an error if the file beside the event files cannot be written.
+    pub fn note_changes(&mut self, changes: &[OwingChange]) -> Result<(), FileError> {
+        if self.identity.changes == changes {
+            return Ok(());
+        }
+        self.identity.changes = changes.to_vec();
+        self.note()
+    }
+
+    fn note(&mut self) -> Result<(), FileError> {
         self.has_news = self.options.format == FormatVersion::Two;
-        let FileIdentity { run, run_id, builder, .. } = self.identity;
-        beside::write(&self.dir, (run, run_id, builder), episodes)
+        let FileIdentity { run, run_id, builder, episodes, changes, .. } = &self.identity;
+        beside::write(&self.dir, (*run, *run_id, *builder), (episodes, changes))
     }
 
     /// Closes the writer. If the writer has begun only one file and this file holds no event, the
@@ -256,7 +274,7 @@ impl EventFileWriter {
     }
 
     /// Commits all appended events, writes the index of the last file, and closes the writer. If no
-    /// file has the latest episodes in its header, a last file without events has them.
+    /// file has the latest episodes and changes in its header, a last file without events has them.
     ///
     /// # Errors
     /// The events that the error names are not in the file; if it names none, only the index is
@@ -376,6 +394,7 @@ impl EventFileWriter {
             source_names: identity.source_names,
             builder_names: identity.builder_names,
             episodes: identity.episodes,
+            changes: identity.changes,
             creator: concat!("evb-file ", env!("CARGO_PKG_VERSION")).to_owned(),
         };
         let path = self.path_of(self.next_sequence);

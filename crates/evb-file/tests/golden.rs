@@ -26,6 +26,7 @@ fn check(set: &str, folders: &[&str]) {
 #[test]
 fn the_golden_files_are_read_as_when_they_were_written() {
     check("golden", &["clean", "damaged"]);
-    let folders = ["alignment", "clean", "damaged", "recovered", "refused", "sections", "two-runs"];
+    let folders =
+        ["alignment", "changes", "clean", "damaged", "recovered", "refused", "sections", "two-runs"];
     check("golden-2", &folders);
 }

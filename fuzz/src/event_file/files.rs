@@ -13,7 +13,7 @@ use evb_core::{
     units::Bytes,
 };
 use evb_file::{
-    EventFileWriter, FileIdentity, FsyncPolicy, WriterOptions, existing_files,
+    EventFileWriter, FileIdentity, FsyncPolicy, OwingChange, WriterOptions, existing_files,
     format::{
         FILE_MAGIC, FormatVersion, INDEX_MAGIC, INDEX_MAGIC_1, RECORD_MAGIC, RECORD_MAGIC_1, TRAILER_MAGIC,
     },
@@ -94,6 +94,7 @@ fn written(
         kind: "fuzz".to_owned(),
         sources,
         source_names: [(SourceId::new(2), "two".to_owned())].into(),
+        changes: vec![OwingChange::exclude(SourceId::new(2), EventId::new(2), "no power")],
         ..FileIdentity::default()
     };
     let options = WriterOptions { rotate_at: Bytes::mib(64), fsync: FsyncPolicy::None, format };

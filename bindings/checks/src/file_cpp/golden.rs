@@ -26,7 +26,7 @@ struct Set {
 const FIRST: Set = Set { name: "golden", folders: &["clean", "damaged"] };
 const SECOND: Set = Set {
     name: "golden-2",
-    folders: &["alignment", "clean", "damaged", "recovered", "refused", "sections", "two-runs"],
+    folders: &["alignment", "changes", "clean", "damaged", "recovered", "refused", "sections", "two-runs"],
 };
 
 impl Set {

@@ -15,7 +15,8 @@ fn slip() -> Episode {
 #[test]
 fn episodes_stand_beside_the_files_of_their_run_only() {
     let dir = tempfile::tempdir().unwrap();
-    write(dir.path(), (RUN, ID, BUILDER), &[slip()]).unwrap();
+    let change = OwingChange::exclude(SourceId::new(4), EventId::new(9), "no power");
+    write(dir.path(), (RUN, ID, BUILDER), (&[slip()], std::slice::from_ref(&change))).unwrap();
     let file = dir.path().join("run000012_b03.alignment.json");
     let told: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     assert_eq!((told["run"].as_u64(), told["builder"].as_u64()), (Some(12), Some(3)));
@@ -23,9 +24,11 @@ fn episodes_stand_beside_the_files_of_their_run_only() {
 
     let event_file = dir.path().join("run000012_b03_0000.evb");
     let header = |run_id| FileHeader { run: RUN, run_id, builder: Some(BUILDER), ..FileHeader::default() };
-    assert_eq!(read(&event_file, &header(ID)), [slip()]);
-    assert_eq!(read(&event_file, &header(RunId::new(8))), [], "another run of the same number");
-    assert_eq!(read(&event_file, &FileHeader { builder: None, ..header(ID) }), [], "a merged file");
+    let episodes = |header| read::<Episode>(&event_file, &header, "episodes");
+    assert_eq!(episodes(header(ID)), [slip()]);
+    assert_eq!(read::<OwingChange>(&event_file, &header(ID), "changes"), [change]);
+    assert_eq!(episodes(header(RunId::new(8))), [], "another run of the same number");
+    assert_eq!(episodes(FileHeader { builder: None, ..header(ID) }), [], "a merged file");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else is left");
 }
 
@@ -39,6 +42,6 @@ fn what_cannot_be_read_says_nothing() {
         ["", "[]", "{", &format!("{{{id}}}"), &format!("{{{id}, \"episodes\": [{{\"source\": 70000}}]}}")]
     {
         fs::write(dir.path().join("run000012_b03.alignment.json"), text).unwrap();
-        assert_eq!(read(&event_file, &header), [], "{text}");
+        assert_eq!(read::<Episode>(&event_file, &header, "episodes"), [], "{text}");
     }
 }

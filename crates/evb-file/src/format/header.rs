@@ -9,6 +9,7 @@ use evb_core::{
     alignment::Episode,
     fragment::Checksum,
     id::{BuilderId, Epoch, RunId, RunNumber, SourceId},
+    ledger::OwingChange,
     time::Utc,
 };
 
@@ -57,6 +58,8 @@ pub struct FileHeader {
     pub creator: String,
     /// The episodes of sources whose timestamps disagreed, as known when the file was begun.
     pub episodes: Vec<Episode>,
+    /// The changes by which sources were excluded or included, as known when the file was begun.
+    pub changes: Vec<OwingChange>,
 }
 
 /// The reason why a file header is unusable.

@@ -1,7 +1,8 @@
 use evb_core::{
     alignment::Episode,
     event::{Alignment, Event},
-    id::{BuilderId, Epoch, RunId, RunNumber, SourceId},
+    id::{BuilderId, Epoch, EventId, RunId, RunNumber, SourceId},
+    ledger::OwingChange,
     time::Utc,
 };
 use proptest::prelude::*;
@@ -75,7 +76,8 @@ fn read(bytes: &[u8]) -> Result<FileHeader, HeaderFlaw> {
 fn header_reads_back() {
     for builder in [Some(BuilderId::new(0)), Some(BuilderId::new(2)), None] {
         let episode = Episode { source: SourceId::new(7), shift: Some(-2), ..Episode::default() };
-        let known = FileHeader { episodes: vec![episode], ..header() };
+        let change = OwingChange::exclude(SourceId::new(7), EventId::new(5), "no \"power\"");
+        let known = FileHeader { episodes: vec![episode], changes: vec![change], ..header() };
         for header in [header_1(), header(), known, FileHeader { version: FormatVersion::Two, ..header_1() }]
         {
             let header = FileHeader { builder, ..header };

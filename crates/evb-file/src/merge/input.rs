@@ -65,7 +65,8 @@ impl MergeInput {
                 damaged(error.to_string());
             }
         }
-        let header = FileHeader { episodes: file.episodes(), ..file.header().clone() };
+        let (episodes, changes) = (file.episodes(), file.changes());
+        let header = FileHeader { episodes, changes, ..file.header().clone() };
         let (path, entries, held) = (path.to_owned(), Vec::new(), WindowBytes::default());
         let mut input = Self { path, file: Some(file), has_whole_index, entries, place: 0, piece: 0, held };
         input.load(2)?;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use evb_core::{
     alignment::Episode,
     id::{BuilderId, Epoch, RunId, RunNumber, SourceId},
+    ledger::OwingChange,
     time::Utc,
 };
 
@@ -59,4 +60,6 @@ pub struct FileIdentity {
     pub builder_names: BTreeMap<BuilderId, String>,
     /// The episodes of sources whose timestamps disagreed, in the order of the first events.
     pub episodes: Vec<Episode>,
+    /// The changes by which sources were excluded, or included again.
+    pub changes: Vec<OwingChange>,
 }

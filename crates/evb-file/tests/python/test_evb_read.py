@@ -99,6 +99,23 @@ class Contents(Case):
         self.assertEqual((code, text.count("alignment: agrees"), text.count("alignment: disagrees")), (0, 1, 1))
         self.assertNotIn("alignment:", run(folder, "--event", "1")[1])
 
+    def test_golden_files_have_the_changes_of_their_run(self):
+        golden = "../../../../bindings/c/tests/file/golden-2/changes"
+        folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), golden)
+        ((run_of_files,), _) = evb_read.runs_of(evb_read.files_at([folder]))
+        expected = [
+            (2, True, 1, None, "broken"),
+            (2, False, 3, "2025-11-13T02:13:22.000000000Z", ""),
+            (3, True, 4, "2025-11-13T02:13:23.000000000Z", 'no "power", ν'),
+        ]
+        self.assertEqual(run_of_files.changes, expected)
+        absent = {}
+        for path in run_of_files.files:
+            with EventFile(path) as file:
+                absent.update({event.id: event.absent_causes for event in file})
+        self.assertEqual(absent, {1: {2: "excluded"}, 2: {2: "excluded"}, 3: {}, 4: {3: "excluded"}})
+        self.assertIn('source 3 is excluded from event 4 on (no "power", ν)', run(folder)[1])
+
     def test_a_merged_file_of_an_unknown_run(self):
         file, events = self.items(format2.sample(flags=1, builder=0, run_id="0" * 32, clock=0))
         self.assertEqual((file.header.builder, file.header.run_id), (None, ""))

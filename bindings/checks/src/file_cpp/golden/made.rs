@@ -14,7 +14,7 @@ use evb_core::{
     time::{Instant, Utc},
     units::Bytes,
 };
-use evb_file::{EventFile, EventFileWriter, FileIdentity, FsyncPolicy, WriterOptions};
+use evb_file::{EventFile, EventFileWriter, FileIdentity, FsyncPolicy, OwingChange, WriterOptions};
 
 const RUN: RunNumber = RunNumber::new(7);
 const RUN_ID: RunId = RunId::new(0x5eed_cafe_0123_4567_89ab_cdef_0000_0001);
@@ -24,6 +24,7 @@ const BEGUN: u64 = 1_763_000_000_000_000_000;
 pub(super) fn folder(name: &str, dir: &Path) -> Result<()> {
     match name {
         "alignment" => alignment(dir),
+        "changes" => changes(dir),
         "clean" => clean(dir),
         "damaged" => damaged(dir),
         "recovered" => recovered(dir),
@@ -63,6 +64,44 @@ fn judged(mut event: Event, states: [Alignment; 3]) -> Event {
         event.set_alignment(SourceId::new(id), state);
     }
     event
+}
+
+/// Two builders while sources are excluded and included. The second one was killed, and knows only
+/// what was planned then.
+fn changes(dir: &Path) -> Result<()> {
+    let change = |source, from, why, seconds: u64| {
+        let change = OwingChange::exclude(SourceId::new(source), EventId::new(from), why);
+        OwingChange { utc: Utc::from_nanos(BEGUN + seconds * 1_000_000_000), ..change }
+    };
+    let included = |from, seconds| OwingChange { excluded: false, ..change(2, from, "", seconds) };
+    let before_the_start = OwingChange { utc: Utc::UNKNOWN, ..change(2, 1, "broken", 0) };
+    let begun = |builder, changes: &[OwingChange]| {
+        let identity = FileIdentity { changes: changes.to_vec(), ..identity(builder) };
+        EventFileWriter::create(dir, identity, WriterOptions::default())
+    };
+    let mut second = begun(2, &[before_the_start.clone(), included(9, 1)])?;
+    second.append(&without(event(2, 2, 1), 2))?;
+    second.commit()?;
+    drop(second);
+
+    let mut first = begun(1, std::slice::from_ref(&before_the_start))?;
+    first.append(&without(event(1, 1, 1), 2))?;
+    first.append(&event(3, 1, 1))?;
+    first.append(&without(event(4, 1, 1), 3))?;
+    first.note_changes(&[before_the_start, included(3, 2), change(3, 4, "no \"power\", ν", 3)])?;
+    first.close()?;
+    Ok(())
+}
+
+/// Returns the event without the fragment of an excluded source.
+fn without(event: Event, source: u16) -> Event {
+    let mut without = Event::empty(event.id, event.run, event.epoch, event.builder);
+    (without.run_id, without.triggered, without.utc) = (event.run_id, event.triggered, event.utc);
+    for part in event.fragments().filter(|part| part.source.number() != source) {
+        without.add(part.source, part.timestamp, part.payload.to_vec().into());
+    }
+    without.absent.push(MissingSource::new(SourceId::new(source), Cause::Excluded));
+    without
 }
 
 /// Two builders: complete events, two rotations, an absent source, and copies of older epochs.
@@ -247,7 +286,7 @@ fn identity(builder: u16) -> FileIdentity {
             .map(|(id, name)| (SourceId::new(id), name.to_owned()))
             .into(),
         builder_names: [(BuilderId::new(2), "second".to_owned())].into(),
-        episodes: Vec::new(),
+        ..FileIdentity::default()
     }
 }
 

@@ -5,7 +5,7 @@ use evb::{
     sink::{FileSink, NullSink, RunFacts, Sink, SinkError, SinkSpace},
 };
 use evb_config::{Fsync, SinkEntry};
-use evb_core::{alignment::Episode, id::RunNumber};
+use evb_core::{alignment::Episode, id::RunNumber, ledger::OwingChange};
 use evb_file::{FsyncPolicy, WriterOptions};
 
 /// The sink that a configuration names.
@@ -65,6 +65,12 @@ impl Sink for FromConfig {
         match self {
             Self::File(sink) => sink.note_episodes(episodes),
             Self::Null(sink) => sink.note_episodes(episodes),
+        }
+    }
+
+    fn note_changes(&mut self, changes: &[OwingChange]) {
+        if let Self::File(sink) = self {
+            sink.note_changes(changes);
         }
     }
 

@@ -6,6 +6,7 @@ use evb_core::{
     id::{BuilderId, Epoch, RunId, RunNumber, SourceId},
     time::Utc,
 };
+use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     super::{
@@ -23,12 +24,13 @@ const COMMENT: u16 = 3;
 const SOURCE_NAMES: u16 = 4;
 const BUILDER_NAMES: u16 = 5;
 const EPISODES: u16 = 6;
+const CHANGES: u16 = 7;
 /// The largest size of a section of names that is written, in bytes: about 90 bytes for each id.
 /// Two such sections and the source ids stay below the limit of a header.
 const MAX_NAMES: usize = 6 << 20;
-/// The largest size of a section of episodes that is read, in bytes. A run has at most 1000
-/// episodes.
-const MAX_EPISODES: usize = 1 << 20;
+/// The largest size of a section of episodes or changes that is read, in bytes. A run has at most
+/// 1000 of each.
+const MAX_LIST: usize = 1 << 20;
 
 impl FileHeader {
     pub(super) fn encode_second(&self) -> Vec<u8> {
@@ -60,17 +62,14 @@ impl FileHeader {
         let (mut sources, mut builders) = (Vec::new(), Vec::new());
         self.source_names.iter().for_each(|(id, name)| names(id.number(), name, &mut sources));
         self.builder_names.iter().for_each(|(id, name)| names(id.number(), name, &mut builders));
-        let episodes = match self.episodes.is_empty() {
-            true => Vec::new(),
-            false => serde_json::to_vec(&self.episodes).unwrap_or_default(),
-        };
         for (kind, body) in [
             (CREATOR, cut(&self.creator, MAX_CREATOR)),
             (KIND, cut(&self.kind, MAX_TEXT)),
             (COMMENT, cut(&self.comment, MAX_TEXT)),
             (SOURCE_NAMES, &sources),
             (BUILDER_NAMES, &builders),
-            (EPISODES, &episodes),
+            (EPISODES, &json(&self.episodes)),
+            (CHANGES, &json(&self.changes)),
         ] {
             section::push(&mut out, 0, kind, false, body);
         }
@@ -145,15 +144,24 @@ impl FileHeader {
             COMMENT => self.comment = text()?,
             SOURCE_NAMES => self.source_names = names(body, SourceId::new)?,
             BUILDER_NAMES => self.builder_names = names(body, BuilderId::new)?,
-            // What is not understood is of a later version of evb, and costs no event.
-            EPISODES if body.len() <= MAX_EPISODES => {
-                self.episodes = serde_json::from_slice(body).unwrap_or_default();
-            }
-            EPISODES => {}
+            EPISODES => self.episodes = list(body),
+            CHANGES => self.changes = list(body),
             _ => return Some(false),
         }
         Some(true)
     }
+}
+
+/// Returns the body of a section with a list.
+fn json<T: Serialize>(list: &[T]) -> Vec<u8> {
+    if list.is_empty() { Vec::new() } else { serde_json::to_vec(list).unwrap_or_default() }
+}
+
+/// Returns the list in a section. One that is not understood is of a later version of evb; leaving
+/// it out costs no event.
+fn list<T: DeserializeOwned>(body: &[u8]) -> Vec<T> {
+    let parsed = (body.len() <= MAX_LIST).then(|| serde_json::from_slice(body));
+    parsed.and_then(Result::ok).unwrap_or_default()
 }
 
 /// Returns the beginning of a text as bytes, at most `most`.

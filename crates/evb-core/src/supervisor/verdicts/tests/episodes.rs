@@ -86,8 +86,8 @@ fn without_source() -> RunPlan {
 }
 
 fn include(stage: &mut Stage, from: Option<u64>) {
-    let (source, from) = (SourceId::new(5), from.map(EventId::new));
-    let request = OwingRequest { source, excludes: false, from, why: String::new() };
+    let (sources, from) = (vec![SourceId::new(5)], from.map(EventId::new));
+    let request = OwingRequest { sources, excludes: false, from, why: String::new() };
     Exclusions { core: &mut stage.core }.change(&request, stage.now).unwrap();
     stage.poll();
 }
