@@ -9,7 +9,7 @@ use std::{
 };
 
 use evb::{
-    file::{self, EpochRange, IndexEntry, IndexState, ReadAhead, Recovery},
+    file::{self, EpochRange, IndexEntry, IndexState, OwingChange, ReadAhead, Recovery},
     id::{Epoch, EventId},
 };
 use pyo3::{exceptions::PyIndexError, prelude::*};
@@ -23,6 +23,9 @@ use crate::{
 
 /// An episode: source, first and last event, kind, shift, misaligned, disputed, and a sentence.
 type Episode = (u16, u64, Option<u64>, String, Option<i64>, bool, bool, String);
+
+/// A change: source, excluded, first event, time of the request, and reason.
+type Change = (u16, bool, u64, u64, String);
 
 /// An open event file.
 #[pyclass(frozen, module = "evb._evb")]
@@ -112,6 +115,14 @@ impl EventFile {
             (source, since, until, one.kind, one.shift, one.misaligned, one.disputed, one.text)
         })
         .collect()
+    }
+
+    /// The changes by which sources were excluded or included, by all these files.
+    #[staticmethod]
+    fn changes(files: Vec<PyRef<'_, Self>>) -> Vec<Change> {
+        let all = OwingChange::joined(files.iter().flat_map(|one| one.file.changes()).collect()).into_iter();
+        all.map(|one| (one.source.number(), one.excluded, one.from.number(), one.utc.as_nanos(), one.why))
+            .collect()
     }
 
     /// The part of the file from which a damaged header was recovered.

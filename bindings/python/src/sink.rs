@@ -6,7 +6,7 @@ use std::{
 };
 
 use evb::{
-    file::WriterOptions,
+    file::{Episode, OwingChange, WriterOptions},
     prelude::*,
     sink::{EventReceiver, RunFacts, SinkSpace},
 };
@@ -147,6 +147,18 @@ impl Sink for Destination {
         match self {
             Self::Files(files) => files.commit().await,
             Self::Iterator(_) | Self::Callback(_) => Ok(()),
+        }
+    }
+
+    fn note_episodes(&mut self, episodes: &[Episode]) {
+        if let Self::Files(files) = self {
+            files.note_episodes(episodes);
+        }
+    }
+
+    fn note_changes(&mut self, changes: &[OwingChange]) {
+        if let Self::Files(files) = self {
+            files.note_changes(changes);
         }
     }
 

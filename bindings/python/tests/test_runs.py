@@ -69,7 +69,8 @@ def test_events_say_what_they_lack_and_why(sample):
         assert "missing 1 (no readout), absent 2 (expendable)" in repr(three)
 
 
-GOLDEN = Path(__file__).parents[2] / "c/tests/file/golden-2/alignment"
+GOLDEN_2 = Path(__file__).parents[2] / "c/tests/file/golden-2"
+GOLDEN = GOLDEN_2 / "alignment"
 
 
 def test_fragments_say_whether_they_belong_to_their_event(sample):
@@ -94,6 +95,18 @@ def test_golden_files_have_all_states():
         (4, 2): ["agrees"] * 3,
         (5, 1): ["not known", "disagrees", "agrees"],
     }
+
+
+def test_golden_files_have_the_changes_of_their_run():
+    run = evb.open(GOLDEN_2 / "changes")
+    assert run.changes == [
+        evb.Change(2, True, 1, None, "broken"),
+        evb.Change(2, False, 3, datetime(2025, 11, 13, 2, 13, 22, tzinfo=timezone.utc), ""),
+        evb.Change(3, True, 4, datetime(2025, 11, 13, 2, 13, 23, tzinfo=timezone.utc), 'no "power", ν'),
+    ]
+    absent = {event.id: event.absent_causes for event in run}
+    assert absent == {1: {2: "excluded"}, 2: {2: "excluded"}, 3: {}, 4: {3: "excluded"}}
+    assert [len(file.changes) for file in run.files] == [1, 3, 2], "one file knows what was known when it was begun"
 
 
 def test_only_aligned_events(sample):

@@ -12,7 +12,7 @@ use std::{
 };
 
 use evb_core::{event::Cause, id::RunNumber};
-use evb_file::{EventFile, existing_files};
+use evb_file::{EventFile, Merge, OwingChange, Selection, existing_files};
 use serde_json::Value;
 
 /// Sources without a fragment, with their causes.
@@ -144,6 +144,12 @@ impl System {
         found
     }
 
+    /// Returns the changes in the files of the run.
+    fn changes(&self) -> Vec<OwingChange> {
+        let merge = Merge::open(&[self.dir.path().join("out")], &Selection::default()).unwrap();
+        merge.identity().changes.clone()
+    }
+
     fn last_run(&self) -> Value {
         self.status()["last_run"].clone()
     }
@@ -247,6 +253,13 @@ fn excluding_a_frozen_source_lets_the_run_go_on() {
     let verdict = last["verdict"].as_str().unwrap();
     assert!(verdict.contains(&format!("(of these, {without} without source 3 (excluded)")), "{verdict}");
     assert!(verdict.contains(&format!("{incomplete} incomplete")), "{verdict}: {found:?}");
+    let changes = system.changes();
+    let told: Vec<_> = changes.iter().map(|one| (one.source.number(), one.excluded, &*one.why)).collect();
+    // Source 2 has one change less if no trigger came between the two.
+    assert!([3, 4].contains(&told.len()), "{changes:?}");
+    assert_eq!((told[0], told[told.len() - 2]), ((3, true, "no power"), (2, false, "")));
+    assert_eq!(told[told.len() - 1], (3, false, ""));
+    assert!(changes.is_sorted_by_key(|one| (one.utc, one.from)) && changes[0].utc.is_known(), "{changes:?}");
 }
 
 /// The processes of an expendable source come and go, and every event is complete.

@@ -26,7 +26,7 @@ from ._errors import (
     RefusedError,
     RunsError,
 )
-from ._events import Episode, Event, Fragment, alignment_text, cause_text
+from ._events import Change, Episode, Event, Fragment, alignment_text, cause_text
 from ._evb import Finding, __version__
 from ._files import EventFile, EventFiles, open
 from ._roles import Builder, Clock, LocalSystem, Outcome, Source
@@ -34,6 +34,7 @@ from ._roles import Builder, Clock, LocalSystem, Outcome, Source
 __all__ = [
     "Batch",
     "Builder",
+    "Change",
     "Clock",
     "Columns",
     "Control",

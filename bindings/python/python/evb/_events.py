@@ -10,6 +10,7 @@ from ._errors import NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
     import numpy as np
     import numpy.typing as npt
@@ -82,6 +83,21 @@ class Episode(NamedTuple):
     """True if it may as well be the contrary of the other sources."""
     text: str
     """What happened, as a sentence without its subject, the source."""
+
+
+class Change(NamedTuple):
+    """An operator excluded a source from the events, or included it again."""
+
+    source: int
+    """The source's id."""
+    excluded: bool
+    """True if the source owes no fragments from that event on; false if it owes them again."""
+    from_event: int
+    """The first event to which the change applies."""
+    utc: datetime | None
+    """The time of the request in UTC, to microseconds; None before the begin of the run."""
+    why: str
+    """The operator's reason."""
 
 
 class Event:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Union, overload
 from . import _evb
 from ._batch import Batch
 from ._errors import DamageWarning, FileError, NotFoundError, RunsError
-from ._events import Episode, Event, built
+from ._events import Change, Episode, Event, built
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -96,6 +96,12 @@ class _OfRun:
                 if known is None or episode.until is not None:
                     found[episode.since, episode.source] = episode
         return [found[key] for key in sorted(found)]
+
+    @property
+    def changes(self) -> list[Change]:
+        """Which sources an operator excluded or included, in the order of the first events."""
+        found = _evb.EventFile.changes(self._headers())
+        return [Change(source, excluded, event, _utc(utc), why) for source, excluded, event, utc, why in found]
 
     def _paths(self) -> list[str]:
         raise NotImplementedError
