@@ -45,6 +45,7 @@ fn changes_beyond_the_limit_are_not_kept() {
     let change = |from| OwingChange::exclude(SourceId::new(3), EventId::new(from), "no power");
     assert_eq!(findings.changes(), None);
     (1..=MAX_CHANGES as u64 + 5).for_each(|from| findings.note_exclusion(change(from)));
+    assert_eq!(findings.exclusions().len(), MAX_CHANGES);
     findings.note_exclusion(change(999));
     let kept = findings.exclusions();
     assert_eq!((kept.len(), kept[998].from), (999, EventId::new(999)));
