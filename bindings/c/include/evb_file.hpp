@@ -3133,7 +3133,7 @@ class Tally {
     /// Returns the place of a cause in lists: those of later versions come last.
     static unsigned order(Cause cause) {
         const auto code = static_cast<unsigned>(cause);
-        return code <= 7 || code == 16 || code == 17 ? code : 256 + code;
+        return code <= 8 || code == 16 || code == 17 ? code : 256 + code;
     }
 
     std::vector<Copy> copies_;

@@ -481,7 +481,7 @@ impl SupervisorCore {
     /// [`progress`](Self::progress).
     pub fn survey(&self, now: Instant) -> Survey {
         let run = beginning::provisional_number(self).number();
-        Survey { run, groups: least_numbers::survey(self), ..survey::survey(self, now) }
+        Survey { run, groups: least_numbers::survey(self, now), ..survey::survey(self, now) }
     }
 
     /// Returns all sources and builders that may take part: sources in the order of the roster,

@@ -140,6 +140,8 @@ impl ReadoutWatch {
     /// Notes that readout has delivered a fragment.
     pub(super) fn handle_delivered(&mut self, event: EventId, now: Instant) {
         (self.lacking, self.delivered) = (None, Some(now));
+        // Its connection may have come and gone since the last look at the connections.
+        self.closed = self.closed.map(|_| now);
         if let Some((_, lacks)) = &mut self.assigned {
             *lacks = false;
         }

@@ -19,8 +19,7 @@ impl LeastNumbers<'_> {
         if core.plan.groups.is_empty() || !core.phase.is_running() {
             return;
         }
-        let start = core.books.times().started;
-        let is_early = start.is_some_and(|start| now < start + core.plan.start_timeout);
+        let is_early = is_early(core, now);
         let found = core
             .roster
             .groups
@@ -68,8 +67,10 @@ pub(super) fn invariants(core: &SupervisorCore) {
 }
 
 /// Returns the state of every group, for operators.
-pub(super) fn survey(core: &SupervisorCore) -> Vec<GroupSurvey> {
-    let present = |group| core.roster.groups.present(group, |index| takes_part(&core.roster, index, false));
+pub(super) fn survey(core: &SupervisorCore, now: Instant) -> Vec<GroupSurvey> {
+    let is_early = is_early(core, now);
+    let present =
+        |group| core.roster.groups.present(group, |index| takes_part(&core.roster, index, is_early));
     let groups = core.plan.groups.iter().enumerate().map(|(place, group)| GroupSurvey {
         name: group.name.clone(),
         sources: group.sources.iter().map(|id| id.number()).collect(),
@@ -77,6 +78,11 @@ pub(super) fn survey(core: &SupervisorCore) -> Vec<GroupSurvey> {
         present: present(place),
     });
     groups.collect()
+}
+
+/// Returns true before the run, and for the time of a start after it has begun.
+fn is_early(core: &SupervisorCore, now: Instant) -> bool {
+    core.books.times().started.is_none_or(|start| now < start + core.plan.start_timeout)
 }
 
 /// Returns true if a source takes part in the run: it is up, not excluded, and has a readout.

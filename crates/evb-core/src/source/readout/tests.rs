@@ -207,3 +207,14 @@ fn fragments_that_wait_for_the_run_are_told_of_until_it_begins() {
     assert_eq!(holds(&mut watch, true), Some(false));
     assert_eq!(holds(&mut watch, false), None, "in the run, the supervisor is not told");
 }
+
+/// Connections that come and go between two looks are known by their fragments.
+#[test]
+fn a_readout_that_connects_for_each_fragment_is_not_gone() {
+    let mut bench = Bench::new();
+    bench.connect(1, 0);
+    bench.run(1000, true);
+    assert_eq!(bench.state(), ReadoutState::Present);
+    bench.run(300, false);
+    assert_eq!(bench.state(), ReadoutState::Gone);
+}

@@ -143,10 +143,11 @@ fn a_readout_that_has_not_connected_yet_counts_for_the_time_of_a_start() {
     let start_timeout = Duration::from_secs(5);
     let mut stage = Stage::running(RunPlan { start_timeout, ..needing(2, TriggerKind::External) });
     stage.has_readout(3, ReadoutState::Present, 0);
+    let present = |stage: &Stage| stage.core.survey(stage.now).groups[0].present;
     stage.pass(Duration::from_millis(4500), &EVERYBODY);
-    assert_eq!(stage.state(), RunState::Running);
+    assert_eq!((stage.state(), present(&stage)), (RunState::Running, 2));
     stage.pass(Duration::from_secs(1), &EVERYBODY);
-    assert_eq!(stage.state(), RunState::Paused);
+    assert_eq!((stage.state(), present(&stage)), (RunState::Paused, 1));
     stage.has_readout(3, ReadoutState::Present, 1);
     stage.pass(Duration::from_secs(1), &EVERYBODY);
     assert_eq!(stage.state(), RunState::Running);
