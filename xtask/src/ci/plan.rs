@@ -233,7 +233,7 @@ fn beside_others(required: bool, lab: Option<&Path>) -> Vec<Step> {
         step("metrics", 300).beside(),
         step("alerts", 400).beside(),
         step("export --quick", 600).beside().at_low_priority(),
-        step("file-cpp --files 2000", 900).then().at_low_priority(),
+        step("file-cpp --files 1000", 900).then().at_low_priority(),
         // Short studies mostly wait. None of their bounds that needs a quiet machine counts here.
         studies(required, lab),
         step("c", 900).beside().at_low_priority(),
