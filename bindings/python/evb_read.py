@@ -909,20 +909,20 @@ class Run:
     @property
     def alignment(self):
         """What happened to the timestamps of sources, by all files."""
-        found = []
-        for path in self.files:
-            with EventFile(path) as file:
-                found += file.alignment
-        return _joined(found)
+        return _joined(self._by_files(lambda file: file.alignment))
 
     @property
     def changes(self):
         """Which sources an operator excluded or included, by all files, in the order of the first events."""
+        return _joined_changes(self._by_files(lambda file: file.changes))
+
+    def _by_files(self, listed):
+        """The items of the lists of all files."""
         found = []
         for path in self.files:
             with EventFile(path) as file:
-                found += file.changes
-        return _joined_changes(found)
+                found += listed(file)
+        return found
 
     def realigned(self):
         """The events in the order of their ids, with slips repaired: see realigned."""

@@ -20,7 +20,7 @@ const RUN: RunNumber = RunNumber::new(7);
 const RUN_ID: RunId = RunId::new(0x5eed_cafe << 96 | 1);
 const BEGUN: u64 = 1_763_000_000_000_000_000;
 
-/// Returns the exclusion of a source, as it was asked for so many seconds after the begin.
+/// Returns the exclusion of a source, as an operator asked for it `seconds` after the begin.
 fn excluded(source: u16, from: u64, seconds: u64) -> OwingChange {
     let change = OwingChange::exclude(SourceId::new(source), EventId::new(from), "no \"power\"\n, ν");
     OwingChange { utc: Utc::from_nanos(BEGUN + seconds * 1_000_000_000), ..change }

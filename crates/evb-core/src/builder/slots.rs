@@ -454,15 +454,21 @@ impl Slots {
     }
 
     /// Ends an event that waits for no more fragments, or for those of sporadic sources alone and
-    /// long enough. Otherwise, if the deadline passed while the
-    /// event waited for awaited sources and none of these is awaited any more, restarts the
-    /// deadline for the sources that have announced nothing (docs/reference/protocol.md RUN-36).
+    /// long enough. Otherwise, if the deadline passed while the event waited for awaited sources
+    /// and none of these is awaited any more, restarts the deadline for the sources that have
+    /// announced nothing (docs/reference/protocol.md RUN-36).
     fn end_if_over(&mut self, slot: SlotIndex, now: Instant, ended: &mut impl FnMut(&Assembly)) {
+        let slots = self.assemblies.len();
         let assembly = &mut self.assemblies[slot.get()];
         if assembly.begins_to_linger() {
             match self.rosters.standing().sporadic_wait {
                 Duration::ZERO => assembly.end_lingering(),
-                wait => self.lingering.push_back((now + wait, assembly.event())),
+                wait => {
+                    self.lingering.push_back((now + wait, assembly.event()));
+                    if self.lingering.len() > 2 * slots {
+                        self.lingering.retain(|(_, event)| self.table.slot(*event).is_some());
+                    }
+                }
             }
         }
         if !assembly.is_over() {

@@ -79,9 +79,6 @@ impl Exclusions<'_> {
             let core = &mut *self.core;
             core.planned_changes.replace(&change);
             core.books.note_exclusion(change.clone(), &mut core.outbox, now);
-            if core.begun.is_some() {
-                core.verdicts().tell_changes();
-            }
             if from > next {
                 let (id, named) = (change.source, core.plan.named(Peer::Source(change.source)));
                 tracing::info!(source = %id, %from, "{named} is to be {} from event {from} on", what(&change));
@@ -89,6 +86,9 @@ impl Exclusions<'_> {
             } else {
                 self.apply(&change, index, request.from.is_none());
             }
+        }
+        if self.core.begun.is_some() {
+            self.core.verdicts().tell_changes();
         }
         self.core.begin_if_ready(now);
         Ok(())
