@@ -25,6 +25,11 @@ const OUTSIDE: &str = "examples/outside/Cargo.toml";
 const BINDINGS: &str = "bindings/c/Cargo.toml";
 const PYTHON: &str = "bindings/python/Cargo.toml";
 const EXPORTS: &str = "bindings/exports/Cargo.toml";
+/// Folder of the build whose instructions are counted. It is a folder of its own, because the
+/// tutorials would wait for a slow build in the folder of the release build.
+const COUNTED: &str = "target/instructions";
+/// Variable that names cargo's folder.
+const TARGET: &str = "CARGO_TARGET_DIR";
 /// Time for each fuzz target, in seconds: enough to find faults that almost any input triggers.
 const FUZZ_SECONDS: u64 = 3;
 
@@ -61,19 +66,16 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
     // The time limit is generous, because the first build takes minutes.
     steps.push(Step::xtask("seeds", 900, "seeds --count 100").then().quick());
     let counted = "cargo bench -p evb --bench instructions --no-run";
-    steps.push(
-        Step::new("instructions build", 900, counted)
-            .unless(instructions::lacks())
-            .beside()
-            .at_low_priority(),
-    );
+    let build = Step::new("instructions build", 900, counted).environment(TARGET, COUNTED);
+    steps.push(build.unless(instructions::lacks()).beside().at_low_priority());
     steps.push(fuzz(&root).beside().at_low_priority());
     // Each bench runs once, as built by the tests, only to show that it runs.
     let benches = format!("cargo test --workspace {BENCHES}");
     steps.push(Step::new("benches run", 600, &benches).unless(no_benches(&root)).beside().at_low_priority());
     steps.push(peers(&root).then().at_low_priority());
     // Valgrind makes programs so slow that beside others their handshakes would run out of time.
-    steps.push(Step::xtask("instructions", 300, "instructions").unless(instructions::lacks()));
+    let count = Step::xtask("instructions", 300, "instructions").environment(TARGET, COUNTED);
+    steps.push(count.unless(instructions::lacks()));
     Ok(steps)
 }
 
