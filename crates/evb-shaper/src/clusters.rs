@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use evb_core::units::{Bytes, Rate};
+use evb_core::units::Bytes;
 
 use crate::{cost::PacketCost, pace::Pace};
 
@@ -21,16 +21,10 @@ use crate::{cost::PacketCost, pace::Pace};
 /// coincide at a switch port, N·k packets meet in its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clusters {
-    /// Δ, the interval between packets, rounded up.
-    pub packet_interval: Duration,
     /// k, the number of packets in a cluster; 1 if single packets are far enough apart.
     pub packets: u64,
-    /// k·Δ, the interval between clusters, rounded up.
-    pub interval: Duration,
     /// Lane bytes that a cluster carries, if it begins with one record header.
     pub lane: Bytes,
-    /// Buffer bytes of a cluster.
-    pub buffer: Bytes,
 }
 
 impl Clusters {
@@ -41,39 +35,8 @@ impl Clusters {
         // The number of packets is k = ⌈T·r / P⌉, computed without rounding Δ first.
         let carried = spacing.as_nanos().saturating_mul(pace.rate.bits_per_second().into());
         let packets = carried.div_ceil(u128::from(packet.count()) * 8_000_000_000);
-        Self::with(u64::try_from(packets).unwrap_or(u64::MAX).max(1), packet, pace.rate, cost)
-    }
-
-    /// Limits a cluster to at most `packets` packets, and at least one. With the limit, the
-    /// intervals may become shorter than the sender's precision, so that some clusters leave late
-    /// and together.
-    pub fn limited(self, packets: u64, pace: &Pace, cost: &PacketCost) -> Self {
-        let packet = cost.packet(pace.measure);
-        Self::with(self.packets.min(packets).max(1), packet, pace.rate, cost)
-    }
-
-    /// Returns the port buffer that holds coinciding clusters of `lanes` lanes, at any speed of the
-    /// senders' links.
-    pub fn coinciding(&self, lanes: u64) -> Bytes {
-        self.buffer * lanes
-    }
-
-    /// Returns the port buffer that holds coinciding clusters of `lanes` lanes, if no sender's link
-    /// is faster than the port's. The port sends the bytes of one cluster while the clusters
-    /// arrive, so the buffer must hold all other clusters and one packet.
-    pub fn coinciding_at_line_rate(&self, lanes: u64) -> Bytes {
-        let packet = self.buffer / self.packets;
-        self.buffer * lanes.saturating_sub(1) + if lanes > 0 { packet } else { Bytes::ZERO }
-    }
-
-    fn with(packets: u64, packet: Bytes, rate: Rate, cost: &PacketCost) -> Self {
-        Self {
-            packet_interval: packet / rate,
-            packets,
-            interval: packet * packets / rate,
-            lane: cost.full_packets(packets),
-            buffer: cost.packet_buffer() * packets,
-        }
+        let packets = u64::try_from(packets).unwrap_or(u64::MAX).max(1);
+        Self { packets, lane: cost.full_packets(packets) }
     }
 }
 

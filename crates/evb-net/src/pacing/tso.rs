@@ -47,11 +47,6 @@ impl TsoTrain {
         let made = by_rate.saturating_add(by_distance).clamp(LEAST, self.longest.count().max(LEAST));
         Bytes::new(made.min(unsent.count().saturating_add(write.count())))
     }
-
-    /// Returns true if the length of trains is proportional to the rate.
-    pub fn follows_rate(self) -> bool {
-        self.rtt_log.is_none_or(|log| log == 0)
-    }
 }
 
 impl fmt::Display for TsoTrain {

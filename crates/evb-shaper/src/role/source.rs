@@ -27,7 +27,7 @@ use evb_core::{
     },
 };
 
-use crate::paced::{Departure, PacedSource, PacingCounters};
+use crate::paced::{Departure, PacedSource};
 
 use super::{Paces, RunStage};
 use lanes::LaneConnections;
@@ -333,11 +333,6 @@ impl SourceRole {
     /// Returns the source's state, for observers.
     pub fn core(&self) -> &SourceCore {
         self.paced.core()
-    }
-
-    /// Returns the counters of departures, for observers.
-    pub fn pacing_counters(&self) -> &PacingCounters {
-        self.paced.counters()
     }
 
     /// Returns the number of lanes.
