@@ -61,7 +61,7 @@ impl Episode {
         Self {
             source,
             since,
-            until: (verdict == Explanation::SwappedPair).then(|| since.next()),
+            until: if verdict == Explanation::SwappedPair { Some(since.next()) } else { finding.until },
             kind: verdict.kind().to_owned(),
             shift: match verdict {
                 Explanation::Slip { shift, .. } => Some(shift),

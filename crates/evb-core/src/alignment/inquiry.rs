@@ -41,6 +41,8 @@ pub struct Finding {
     pub verdict: Explanation,
     /// First event that disagrees.
     pub since: EventId,
+    /// Last event that disagrees; `None` if that is not known.
+    pub until: Option<EventId>,
     /// True if it may as well be the contrary of the other side: the votes were equal.
     pub is_disputed: bool,
 }
@@ -105,7 +107,7 @@ impl Inquiry {
             None => return None,
         };
         let (clock, is_disputed) = (self.clock, self.tie);
-        Some(Finding { clock, verdict, since: EventId::new(since), is_disputed })
+        Some(Finding { clock, verdict, since: EventId::new(since), until: None, is_disputed })
     }
 
     /// Looks a last time, because no further event follows. Returns `None` if nothing is clear.

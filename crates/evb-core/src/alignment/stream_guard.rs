@@ -25,6 +25,8 @@ pub struct StreamGuard {
     /// Scale, event and time of the last triggers.
     hosts: VecDeque<(usize, EventId, Instant)>,
     inquiries: Vec<Option<Open>>,
+    /// Last event in which each clock disagreed.
+    lasts: Vec<EventId>,
     watched: StreamFindings,
 }
 
@@ -73,6 +75,7 @@ impl StreamGuard {
             rings: vec![ReadingRing::default(); clocks.len()],
             hosts: VecDeque::with_capacity(RING_READINGS),
             inquiries: vec![None; clocks.len()],
+            lasts: vec![EventId::default(); clocks.len()],
             watched: StreamFindings {
                 clocks: vec![Agreement::default(); clocks.len()],
                 ..StreamFindings::default()
@@ -97,13 +100,16 @@ impl StreamGuard {
             self.guards.push(Guard::new(&self.clocks));
         }
         let seen = self.guards[scale].observe(event, host, readings);
-        self.count(scale, readings, seen.disagree > 0);
+        self.count(scale, event, readings, seen.disagree > 0);
         if seen.doubts > 0 {
             while let Some(doubt) = self.guards[scale].next_doubt() {
                 self.inquire(&doubt, scale, event);
             }
         }
         self.look(event);
+        if seen.returned > 0 {
+            self.end_findings(scale);
+        }
     }
 
     /// Ends the open inquiries with what is known, and returns the result.
@@ -118,14 +124,17 @@ impl StreamGuard {
         self.watched
     }
 
-    fn count(&mut self, scale: usize, readings: &[Option<u64>], disagrees: bool) {
+    fn count(&mut self, scale: usize, event: EventId, readings: &[Option<u64>], disagrees: bool) {
         self.watched.events += 1;
         self.watched.disagreeing += u64::from(disagrees);
         let clocks = ClockIndex::all(self.rings.len()).zip(&mut self.watched.clocks).zip(readings);
         for ((clock, agreement), _) in clocks.filter(|(_, reading)| reading.is_some()) {
             match self.guards[scale].alignment(clock) {
                 Alignment::Agrees => agreement.agree += 1,
-                Alignment::Disagrees => agreement.disagree += 1,
+                Alignment::Disagrees => {
+                    agreement.disagree += 1;
+                    self.lasts[clock.get()] = event;
+                }
                 Alignment::Unknown => agreement.unknown += 1,
                 Alignment::Unchecked | Alignment::Moved => {}
             }
@@ -170,7 +179,27 @@ impl StreamGuard {
         }
     }
 
-    fn note(&mut self, found: Finding) {
+    /// Ends the findings about clocks that are believed again.
+    fn end_findings(&mut self, scale: usize) {
+        while let Some(clock) = self.guards[scale].next_returned() {
+            let until = self.end_of(clock);
+            let own = self.watched.findings.iter_mut().rev().find(|found| found.clock == clock);
+            if let Some(found) = own.filter(|found| found.verdict.is_misaligned()) {
+                found.until = found.until.or(until);
+            }
+        }
+    }
+
+    /// Returns the last event in which a clock disagreed; `None` while it is suspect.
+    fn end_of(&self, clock: ClockIndex) -> Option<EventId> {
+        let is_suspect = self.guards.iter().any(|guard| guard.is_suspect(clock));
+        (!is_suspect).then(|| self.lasts[clock.get()])
+    }
+
+    fn note(&mut self, mut found: Finding) {
+        if found.verdict.is_misaligned() {
+            found.until = self.end_of(found.clock);
+        }
         if self.watched.findings.len() < KEPT {
             self.watched.findings.push(found);
         } else {

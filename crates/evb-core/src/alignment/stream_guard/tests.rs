@@ -57,3 +57,13 @@ fn a_board_that_has_a_trigger_twice_is_found() {
     let [found] = &watched.findings[..] else { panic!("{watched:?}") };
     assert!(matches!(found.verdict, Explanation::Slip { shift: -1, .. }), "{found:?}");
 }
+
+#[test]
+fn a_slip_that_ends_has_its_last_event() {
+    for lasts in [20, 60, 500] {
+        let slipped = 1000..1000 + lasts;
+        let watched = watch(3000, |event| if slipped.contains(&event) { event + 1 } else { event });
+        let [found] = &watched.findings[..] else { panic!("{watched:?}") };
+        assert_eq!((found.since.number(), found.until), (1000, Some(EventId::new(999 + lasts))), "{found:?}");
+    }
+}
