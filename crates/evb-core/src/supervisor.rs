@@ -103,7 +103,6 @@ use dispatch::{Dispatch, counts_triggers, next_decision};
 use exclusions::{Exclusions, PlannedChanges};
 use intake::Intake;
 use journal::What;
-use least_numbers::LeastNumbers;
 use membership::{PeerMembership, begin_of};
 use outbox::Outbox;
 use peer_names::{not_its_to_send, short};
@@ -196,7 +195,7 @@ impl SupervisorCore {
         Exclusions { core: self }.apply_due();
         if !self.due.is_empty() {
             self.membership().publish(now);
-            LeastNumbers { core: self }.count(now);
+            least_numbers::count(self, now);
         }
         self.dispatch()
     }
@@ -411,7 +410,7 @@ impl SupervisorCore {
         if !self.phase.is_running() {
             return Err(ChangeError::NotRunning);
         }
-        LeastNumbers { core: self }.check_resume()?;
+        least_numbers::check_resume(self)?;
         if !self.intake.is_paused() {
             return Err(ChangeError::NotPaused);
         }

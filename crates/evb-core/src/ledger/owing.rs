@@ -72,6 +72,10 @@ impl OwingChange {
         all
     }
 
+    pub(crate) fn what(&self) -> &'static str {
+        if self.excluded { "excluded" } else { "included" }
+    }
+
     /// Returns true if an earlier change of the same source has no effect any more, because it
     /// applies from the same event on or from a later one.
     pub(crate) fn replaces(&self, earlier: &Self) -> bool {
@@ -108,8 +112,7 @@ fn reason<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error
 
 impl core::fmt::Display for OwingChange {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let what = if self.excluded { "excluded" } else { "included" };
-        write!(f, "source {} is {what} from event {} on", self.source, self.from)?;
+        write!(f, "source {} is {} from event {} on", self.source, self.what(), self.from)?;
         if self.why.is_empty() { Ok(()) } else { write!(f, " ({})", self.why) }
     }
 }

@@ -7,8 +7,9 @@ mod tests;
 use core::time::Duration;
 
 use super::{
-    FirstReadouts, LeastNumbers, NotReady, Output, Phase, Recipients, RunPlan, SupervisorCore,
+    FirstReadouts, NotReady, Output, Phase, Recipients, RunPlan, SupervisorCore,
     journal::What,
+    least_numbers,
     peer_names::reason_of,
     roster::{Roster, Seat, has_all_sources, needs, too_few_to_begin, unconnected, unheard},
 };
@@ -194,7 +195,7 @@ impl Beginning<'_> {
         self.core.plan.hold = false;
         self.core.phase = Phase::Running { until: self.core.plan.duration.map(|duration| now + duration) };
         self.core.books.start(now);
-        LeastNumbers { core: self.core }.count(now);
+        least_numbers::count(self.core, now);
         self.core.outbox.set_scale(self.core.begun().utc_zero_ns());
         self.core.outbox.journal(What::Started(Started {}), now);
         for builder in unheard(&self.core.roster) {

@@ -81,7 +81,7 @@ impl Exclusions<'_> {
             core.books.note_exclusion(change.clone(), &mut core.outbox, now);
             if from > next {
                 let (id, named) = (change.source, core.plan.named(Peer::Source(change.source)));
-                tracing::info!(source = %id, %from, "{named} is to be {} from event {from} on", what(&change));
+                tracing::info!(source = %id, %from, "{named} is to be {} from event {from} on", change.what());
                 core.planned_changes.plan(change);
             } else {
                 self.apply(&change, index, request.from.is_none());
@@ -196,10 +196,6 @@ impl Exclusions<'_> {
         core.due.roster |= core.roster.version() > 0 || core.roster.is_complete();
         let (id, named) = (change.source, core.plan.named(Peer::Source(change.source)));
         let (from, why) = (change.from, &change.why);
-        tracing::info!(source = %id, %from, why, "{named} is {} from event {from} on: {why}", what(change));
+        tracing::info!(source = %id, %from, why, "{named} is {} from event {from} on: {why}", change.what());
     }
-}
-
-fn what(change: &OwingChange) -> &'static str {
-    if change.excluded { "excluded" } else { "included" }
 }

@@ -1,4 +1,4 @@
-//! [`LeastNumbers`]: counts the sources of groups that take part in the run.
+//! Counts the sources of groups that take part in the run.
 
 #[cfg(test)]
 mod tests;
@@ -6,48 +6,36 @@ mod tests;
 use super::{ChangeError, GroupSurvey, SupervisorCore, roster::Roster};
 use crate::{index::SourceIndex, time::Instant};
 
-/// The supervisor while it counts the sources of groups.
-#[derive(Debug)]
-pub(super) struct LeastNumbers<'a> {
-    pub(super) core: &'a mut SupervisorCore,
+/// Counts again, after sources have come or gone, or time has passed.
+pub(super) fn count(core: &mut SupervisorCore, now: Instant) {
+    if core.plan.groups.is_empty() || !core.phase.is_running() {
+        return;
+    }
+    let is_early = is_early(core, now);
+    let found =
+        core.roster.groups.find_short(&core.plan.groups, |index| takes_part(&core.roster, index, is_early));
+    let before = core.roster.groups.shortage().map(|shortage| shortage.group);
+    core.roster.groups.set_shortage(found);
+    if before == found.map(|shortage| shortage.group) {
+        return;
+    }
+    let run = core.plan.run;
+    match found.and_then(|shortage| shortage.named(&core.plan.groups)) {
+        Some(reason) => {
+            tracing::warn!(%run, group = reason.group, "run {run} takes no triggers: {reason}");
+        }
+        None => tracing::info!(%run, "enough sources of every group take part in run {run} again"),
+    }
+    core.pulse.hasten(now);
 }
 
-impl LeastNumbers<'_> {
-    /// Counts again, after sources have come or gone, or time has passed.
-    pub(super) fn count(&mut self, now: Instant) {
-        let core = &mut *self.core;
-        if core.plan.groups.is_empty() || !core.phase.is_running() {
-            return;
-        }
-        let is_early = is_early(core, now);
-        let found = core
-            .roster
-            .groups
-            .find_short(&core.plan.groups, |index| takes_part(&core.roster, index, is_early));
-        let before = core.roster.groups.shortage().map(|shortage| shortage.group);
-        core.roster.groups.set_shortage(found);
-        if before == found.map(|shortage| shortage.group) {
-            return;
-        }
-        let run = core.plan.run;
-        match found.and_then(|shortage| shortage.named(&core.plan.groups)) {
-            Some(reason) => {
-                tracing::warn!(%run, group = reason.group, "run {run} takes no triggers: {reason}");
-            }
-            None => tracing::info!(%run, "enough sources of every group take part in run {run} again"),
-        }
-        core.pulse.hasten(now);
-    }
-
-    /// Checks that a run can be resumed.
-    ///
-    /// # Errors
-    /// Returns the group of which too few sources take part.
-    pub(super) fn check_resume(&self) -> Result<(), ChangeError> {
-        let core = &self.core;
-        let short = core.roster.groups.shortage().and_then(|shortage| shortage.named(&core.plan.groups));
-        short.map_or(Ok(()), |reason| Err(ChangeError::TooFew(reason)))
-    }
+/// Checks that a run can be resumed.
+///
+/// # Errors
+/// Returns the group of which too few sources take part.
+pub(super) fn check_resume(core: &SupervisorCore) -> Result<(), ChangeError> {
+    let short = core.roster.groups.shortage().and_then(|shortage| shortage.named(&core.plan.groups));
+    short.map_or(Ok(()), |reason| Err(ChangeError::TooFew(reason)))
 }
 
 /// Checks that the shortage is that of the present roster, for tests and the simulator. What only

@@ -1,9 +1,10 @@
 //! Inputs from peers: they register, become ready, report and disconnect, or send nothing.
 
 use super::{
-    ChangeError, LeastNumbers, NotReady, Output, Recipients, SupervisorCore,
+    ChangeError, NotReady, Output, Recipients, SupervisorCore,
     admission::PeerAdmission,
     culprits::tell_drain,
+    least_numbers,
     output::is_paused,
     peer_names::reason_of,
     roster::{Seat, has_reported, keep_report, needs},
@@ -88,7 +89,7 @@ impl SupervisorCore {
             self.roster.hear_everybody(now);
         }
         self.membership().end_excuses(now);
-        LeastNumbers { core: self }.count(now);
+        least_numbers::count(self, now);
         // Before the run begins, peers are not checked for silence.
         let watch = !self.phase.is_gathering() && !self.phase.is_recovering();
         let (periods, down_after) = (self.plan.periods_of_source(), self.plan.source_down_after());
@@ -168,7 +169,7 @@ impl SupervisorCore {
     /// Stores what a source says about its readout, for which the beginning of the run may wait.
     pub(super) fn handle_readout(&mut self, index: SourceIndex, told: ReadoutStatus, now: Instant) {
         self.membership().handle_readout(index, told);
-        LeastNumbers { core: self }.count(now);
+        least_numbers::count(self, now);
         self.begin_if_ready(now);
     }
 

@@ -2,8 +2,8 @@
 //! drains, waits for reports, and ends.
 
 use super::{
-    LeastNumbers, Output, Phase, Recipients, SupervisorCore, dispatch::Taken, journal::What, roster::is_back,
-    summary::Summary,
+    Output, Phase, Recipients, SupervisorCore, dispatch::Taken, journal::What, least_numbers,
+    roster::is_back, summary::Summary,
 };
 use crate::{
     quantities::counted,
@@ -136,7 +136,7 @@ impl SupervisorCore {
         self.phase = Phase::Running { until: None };
         self.membership().leave_absent(CAUSE, now);
         self.intake.restart(self.books.triggered(), now);
-        LeastNumbers { core: self }.count(now);
+        least_numbers::count(self, now);
         let (run, left) = (self.plan.run, counted(self.assigner.outstanding(), "event"));
         tracing::info!(%run, "the recovered run {run} goes on, with {left} to be built");
         if stopped.is_some() {

@@ -103,7 +103,8 @@ async fn survey(lead: &RunControl) -> Option<Survey> {
 }
 
 /// Excludes or includes the sources of a request.
-async fn change_owing(lead: &RunControl, asked: NewOwing, excludes: bool) -> Result<Answer, Answer> {
+async fn change_owing(lead: &RunControl, body: &[u8], excludes: bool) -> Result<Answer, Answer> {
+    let asked: NewOwing = parse(body, "{\"source\": 7, \"why\": \"broken power supply\"}")?;
     let (sources, what) = match (asked.source, asked.group) {
         (Some(source), None) => {
             let source = source.find(lead).await?;
@@ -194,12 +195,7 @@ pub(super) async fn answer(lead: &RunControl, method: &Method, path: &str, body:
             Err(answer) => return answer,
         },
         (&Method::POST, "exclude" | "include") => {
-            return match parse(body, "{\"source\": 7, \"why\": \"broken power supply\"}") {
-                Ok(asked) => {
-                    change_owing(lead, asked, what == "exclude").await.unwrap_or_else(|answer| answer)
-                }
-                Err(answer) => answer,
-            };
+            return change_owing(lead, body, what == "exclude").await.unwrap_or_else(|answer| answer);
         }
         (&Method::PUT, "trigger") => match parse_rate(body) {
             Ok(rate) => lead.set_rate(rate).await.map(|()| Answer::done(json!({ "rate": rate.to_string() }))),
