@@ -123,6 +123,8 @@ macro_rules! source_summary {
             pub absent_by_cause: BTreeMap<Cause, u64>,
             /// True if events are complete without the source.
             pub expendable: bool,
+            /// True if the source sends fragments of some events only, and owes none.
+            pub sporadic: bool,
             /// True if the source was excluded at the end of the run.
             pub excluded: bool,
             /// Events at the end of the run, in a row, for which readout pushed no fragment; 0

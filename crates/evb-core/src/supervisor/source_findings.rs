@@ -101,12 +101,18 @@ const PROBLEMS: [FindingKind; 9] = [
     },
 ];
 
-const REMARKS: [FindingKind; 11] = [
+const REMARKS: [FindingKind; 12] = [
     FindingKind {
         amount: harmless_absence,
         one: "{source} was down for {detail} s; no event lacks its fragment for that reason",
         others: "{sources} more sources were down for a shorter time",
         detail: |source| format!("{:.3}", source.down_s),
+    },
+    FindingKind {
+        amount: |source| if source.sporadic { source.closed + source.late } else { 0 },
+        one: "{amount} fragments of {source} came too late for their events (late, sporadic): a longer `wait` keeps more of them",
+        others: "up to {most} fragments of each of {sources} more sporadic sources came too late for their events",
+        detail: nothing,
     },
     FindingKind {
         amount: |source| source.kept_before_start,

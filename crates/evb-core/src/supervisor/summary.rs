@@ -139,6 +139,7 @@ impl<'a> Summary<'a> {
             absent: self.books.absent_by_cause(index).values().sum(),
             absent_by_cause: self.books.absent_by_cause(index).clone(),
             expendable: self.roster.owing().is_expendable(index),
+            sporadic: self.roster.owing().is_sporadic(index),
             excluded: self.roster.owing().is_excluded(index),
             missing_at_end: match &seat.report {
                 Some(own) => self.books.counts().triggered.saturating_sub(own.last_event),

@@ -189,3 +189,20 @@ fn what_a_trigger_counter_shows_is_said() {
         ]
     );
 }
+
+#[test]
+fn late_fragments_of_a_sporadic_source_are_remarked_and_no_problem() {
+    let source = |sporadic| SourceSummary {
+        id: 7,
+        reported: true,
+        fragments: 10,
+        closed: 3,
+        late: 1,
+        sporadic,
+        ..SourceSummary::default()
+    };
+    let said = "4 fragments of source 7 came too late for their events (late, sporadic): a longer `wait` keeps more of them";
+    assert_eq!(remarks(&[source(true)]), [said]);
+    assert_eq!(problems(&[source(true)], true), [""; 0]);
+    assert_eq!(remarks(&[source(false)]), [""; 0]);
+}
