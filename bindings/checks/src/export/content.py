@@ -1,8 +1,8 @@
 """Reads an export with h5py or pyarrow, computes the checksum of every payload, and prints counts.
 
 `digest` is the CRC-64/NVME of all fragments in order, each as five numbers of eight bytes: event id,
-source, timestamp, length, checksum. `missing` is the same of event id and source of each missing
-fragment.
+source, timestamp, length, checksum. `missing` is the same of event id and source of each fragment
+that is owed and not there, `absent` of each that is not owed.
 """
 
 import json
@@ -46,13 +46,14 @@ def read_hdf5(path):
         assert np.array_equal(np.repeat(np.arange(len(events)), np.diff(bounds)), row), "rows of events"
         columns = [fragments[name] for name in ("source", "timestamp", "length", "checksum")]
         said["digest"] = digest(0, events[row], *columns) if len(row) else 0
-        missing, bounds = file["missing"][:], file["events/first_missing"][:].astype("i8")
-        said["missing"] = digest(0, np.repeat(events, np.diff(bounds)), missing) if len(missing) else 0
+        for name in ("missing", "absent"):
+            sources, bounds = file[name][:], file[f"events/first_{name}"][:].astype("i8")
+            said[name] = digest(0, np.repeat(events, np.diff(bounds)), sources) if len(sources) else 0
     return said
 
 
 def read_parquet(path):
-    said = {"fragments": 0, "wrong": 0, "bytes": 0, "events": 0, "digest": 0, "missing": 0}
+    said = {"fragments": 0, "wrong": 0, "bytes": 0, "events": 0, "digest": 0, "missing": 0, "absent": 0}
     file = pq.ParquetFile(path)
     said["attributes"] = {name.decode().removeprefix("evb."): value.decode() for name, value in file.metadata.metadata.items()}
     for group in range(file.num_row_groups):
@@ -68,9 +69,13 @@ def read_parquet(path):
         names = ("event", "source", "timestamp", "length", "checksum")
         if len(there):
             said["digest"] = digest(said["digest"], *(there[name].to_numpy() for name in names))
-        absent = rows.filter(pc.and_(pc.is_null(rows["payload"]), pc.is_valid(rows["source"])))
-        if len(absent):
-            said["missing"] = digest(said["missing"], absent["event"].to_numpy(), absent["source"].to_numpy())
+        without = rows.filter(pc.and_(pc.is_null(rows["payload"]), pc.is_valid(rows["source"])))
+        for name, lacking in (
+            ("missing", without.filter(pc.invert(without["absent"]))),
+            ("absent", without.filter(without["absent"])),
+        ):
+            if len(lacking):
+                said[name] = digest(said[name], lacking["event"].to_numpy(), lacking["source"].to_numpy())
     return said
 
 

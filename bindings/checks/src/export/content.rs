@@ -62,7 +62,8 @@ pub(super) fn check(tools: &Tools, run: &Run, exports: &Exports, report: &mut Re
             && number("fragments") == Some(expected.fragments)
             && number("bytes") == Some(expected.bytes)
             && number("digest") == Some(expected.digest)
-            && number("missing") == Some(expected.missing);
+            && number("missing") == Some(expected.missing)
+            && number("absent") == Some(expected.absent);
         report.yes(&format!("{name}: the events and fragments of the event files"), same);
         if !same {
             report.note(format!("{name}: expected {expected:?}, found {said}"));

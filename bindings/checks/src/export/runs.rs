@@ -40,8 +40,9 @@ pub(super) struct Listing {
     pub(super) bytes: u64,
     /// The checksum of all numbers of all fragments, in the order of events; see `content.py`.
     pub(super) digest: u64,
-    /// The checksum of the missing fragments.
+    /// The checksums of the missing and of the absent sources.
     pub(super) missing: u64,
+    pub(super) absent: u64,
 }
 
 impl Run {
@@ -94,7 +95,8 @@ impl Run {
         Self::of(name, files)
     }
 
-    /// Writes one file of this payload, whose events lack a source now and then.
+    /// Writes one file of this payload, whose events lack a source now and then. Source 4 owes them
+    /// a fragment then, and source 3 does not.
     pub(super) fn single(folder: &Path, bytes: u64) -> Result<Self> {
         const SIZE: usize = 64_000;
         let files = folder.join("single");
@@ -115,6 +117,10 @@ impl Run {
             for source in 1..=SOURCES {
                 if source == SOURCES && id % 100 == 0 {
                     event.missing.push(MissingSource::new(SourceId::new(source), Cause::Unknown));
+                    continue;
+                }
+                if source == SOURCES - 1 && id % 70 == 0 {
+                    event.absent.push(MissingSource::new(SourceId::new(source), Cause::Excluded));
                     continue;
                 }
                 let begin = (id * 7 + u64::from(source) * 1009) as usize % SIZE;
@@ -146,7 +152,8 @@ impl Listing {
     fn of(folder: &Path) -> Result<Self> {
         let mut merge = Merge::open(&[folder.to_owned()], &Selection::default())?;
         let (mut listing, mut memory) = (Self::default(), Vec::new());
-        let (mut digest, mut missing) = (RunningChecksum::default(), RunningChecksum::default());
+        let mut digest = RunningChecksum::default();
+        let (mut missing, mut absent) = (RunningChecksum::default(), RunningChecksum::default());
         while let Some(record) = merge.next_into(&mut memory)? {
             memory.clear();
             let event = record.event.number();
@@ -164,12 +171,15 @@ impl Listing {
                     digest.update(&number.to_le_bytes());
                 }
             }
-            for missing_source in &record.missing {
-                missing.update(&event.to_le_bytes());
-                missing.update(&u64::from(missing_source.source.number()).to_le_bytes());
+            for (list, digest) in [(&record.missing, &mut missing), (&record.absent, &mut absent)] {
+                for lacking in list {
+                    digest.update(&event.to_le_bytes());
+                    digest.update(&u64::from(lacking.source.number()).to_le_bytes());
+                }
             }
         }
-        (listing.digest, listing.missing) = (digest.take().number(), missing.take().number());
+        listing.digest = digest.take().number();
+        (listing.missing, listing.absent) = (missing.take().number(), absent.take().number());
         Ok(listing)
     }
 }
