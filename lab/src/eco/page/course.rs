@@ -1,5 +1,5 @@
 //! The steps of the page test: a run controlled by clicks, a run controlled by keys, a silent
-//! source, a slow sink, a restarted evbd, and a large system.
+//! source, a slow sink, a restarted evbd, front ends that fail, a missed trigger, and a large system.
 
 use std::{
     fs,
@@ -22,6 +22,8 @@ use crate::{
 
 const CONFIG: &str = include_str!("evb.toml");
 const READOUTS: &str = include_str!("readouts.toml");
+/// The system of the tutorial, whose source 5 misses the trigger of event 5000.
+const MISSED_TRIGGER: &str = include_str!("../../../../examples/missed-trigger.toml");
 /// Roles of the main evbd process: all roles except that of source 6, which is frozen later.
 const LEADER: [&str; 8] =
     ["supervisor", "source:1", "source:2", "source:3", "source:4", "source:5", "builder:1", "builder:2"];
@@ -92,7 +94,7 @@ impl Course<'_> {
         self.slow_sink(disk).await?;
         house::console(&self.browser, self.refusals, &mut self.report).await?;
         self.new_daemon().await?;
-        self.readouts().await?;
+        self.other_systems().await?;
         self.large_system().await?;
         house::requests(&self.browser, &mut self.report).await?;
         house::console(&self.browser, 0, &mut self.report).await?;
@@ -310,19 +312,52 @@ impl Course<'_> {
         Ok(())
     }
 
-    /// Shows a run with front ends, of which one closes its connection, and later one hangs.
-    /// Returns to the first system.
-    async fn readouts(&mut self) -> Result<()> {
+    /// Shows two other systems, and returns to the first one.
+    async fn other_systems(&mut self) -> Result<()> {
         for name in ["leader", "other"] {
             self.daemon.end(name)?;
         }
-        let folder = self.setting.out.join("page/readouts");
-        let mut edge = Daemon::new(&self.setting.evbd, &folder, READOUTS)?;
-        edge.start("edge", &[])?;
-        edge.wait("ready", |status| status["ready"] == true)?;
+        self.readouts().await?;
+        self.missed_trigger().await?;
+        self.daemon.start("leader", &LEADER)?;
+        self.daemon.start("other", &[OTHER])
+    }
+
+    /// Starts another system in a single process, and waits until the page shows it.
+    async fn open(&self, name: &str, config: &str) -> Result<Daemon> {
+        let folder = self.setting.out.join("page").join(name);
+        let mut system = Daemon::new(&self.setting.evbd, &folder, config)?;
+        system.start(name, &[])?;
+        system.wait("ready", |status| status["ready"] == true)?;
         self.browser
             .wait("connected", "document.querySelector('#state').textContent === 'Configured'", SOON)
             .await?;
+        Ok(system)
+    }
+
+    /// Shows a run in which the board of a source misses a trigger.
+    async fn missed_trigger(&mut self) -> Result<()> {
+        let mut system = self.open("missed-trigger", &MISSED_TRIGGER.replace("events = 10_000", "")).await?;
+        self.press("start", "Running", false).await?;
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        self.wait_for_problem("the missed trigger", "it missed 1 trigger").await?;
+        let problems = self.browser.text("#problems").await?;
+        self.report.note(format!("a missed trigger: {problems}"));
+        self.report.yes(
+            "a missed trigger is named first, with its source and event",
+            problems.starts_with("source 5 (calo)") && problems.contains("since event 5000"),
+        );
+        let first = self.browser.text("#sources tbody tr").await?;
+        self.report
+            .yes("and its source heads the list", first.starts_with('5') && first.contains("misaligned"));
+        self.album.take(&self.browser, "missed-trigger", &mut self.report).await?;
+        self.press("stop", "Configured", false).await?;
+        system.end("missed-trigger")
+    }
+
+    /// Shows a run with front ends, of which one closes its connection, and later one hangs.
+    async fn readouts(&mut self) -> Result<()> {
+        let mut edge = self.open("readouts", READOUTS).await?;
         self.wait_for_problem("who has no front end before the run", "no front end is connected").await?;
         self.press("start", "Running", false).await?;
         let begun = Instant::now();
@@ -347,9 +382,7 @@ impl Course<'_> {
             .yes("with its remedy too", problems.contains("check that its front end runs and gets triggers"));
         self.album.take(&self.browser, "no-readout", &mut self.report).await?;
         self.press("stop", "Configured", false).await?;
-        edge.end("edge")?;
-        self.daemon.start("leader", &LEADER)?;
-        self.daemon.start("other", &[OTHER])
+        edge.end("readouts")
     }
 
     /// Waits until the list of problems contains these words; returns how long that took.
