@@ -16,6 +16,9 @@ mod rates;
 mod readouts;
 mod run_stated;
 mod schedules;
+mod detector;
+mod misaligned;
+mod owing;
 
 mod system;
 mod unused;

@@ -1,0 +1,290 @@
+//! Detectors of any number of sources, in processes of their own: the test announces the triggers,
+//! and a board answers them at each source.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::UdpSocket,
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use evb_core::trigger::announcement::Announcement;
+use serde_json::Value;
+
+use crate::{
+    front_end::{FrontEnd, Stream},
+    signals,
+};
+
+/// Time between two looks of a board for a trigger or for its source.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// The time of a trigger after the start of the run.
+pub(crate) type Due = Arc<dyn Fn(u64) -> Duration + Send + Sync>;
+/// What the board of a source sends for an event; `None`: nothing.
+pub(crate) type Sent = Arc<dyn Fn(u16, u64) -> Option<Vec<u8>> + Send + Sync>;
+
+/// The parts of a detector.
+pub(crate) struct Layout {
+    /// Numbers of sources, of those in one process, and of builders.
+    pub(crate) sources: u16,
+    pub(crate) together: u16,
+    pub(crate) builders: u16,
+    /// Further keys of the run and the supervisor, and of some sources by their ids.
+    pub(crate) run: String,
+    pub(crate) supervisor: &'static str,
+    pub(crate) keys: Vec<(u16, &'static str)>,
+    /// Further sections.
+    pub(crate) sections: &'static str,
+    pub(crate) due: Due,
+    pub(crate) sent: Sent,
+}
+
+impl Layout {
+    fn config(&self, folder: &Path, trigger: u16, control: u16) -> String {
+        let ports = evb_needs::free_ports(1 + usize::from(self.builders));
+        let folder = folder.display();
+        let mut text = format!(
+            "[run]\nnumber = 1\n{}\n\
+             [supervisor]\nlisten = \"127.0.0.1:{}\"\njournal = \"{folder}/journal\"\nslots = 64\n\
+             trigger = {{ kind = \"external\", listen = \"127.0.0.1:{trigger}\", protocol = \"udp\" }}\n{}\n\
+             [control]\nlisten = \"127.0.0.1:{}\"\n{}\n",
+            self.run, ports[0], self.supervisor, control, self.sections
+        );
+        for id in 1..=self.sources {
+            let keys = self.keys.iter().find(|(of, _)| *of == id).map_or("", |(_, keys)| keys);
+            let input = format!("{{ kind = \"unix\", path = \"{folder}/{id}.sock\" }}");
+            text += &format!("[[source]]\nid = {id}\nname = \"crate {id}\"\ninput = {input}\n{keys}\n");
+        }
+        for (id, port) in (1..).zip(&ports[1..]) {
+            let sink = format!("{{ kind = \"file\", path = \"{folder}/out\" }}");
+            text += &format!("[[builder]]\nid = {id}\nlisten = \"127.0.0.1:{port}\"\nsink = {sink}\n");
+        }
+        text
+    }
+
+    /// Returns the name of the process that hosts a source.
+    pub(crate) fn host(&self, source: u16) -> String {
+        format!("sources {}", (source - 1) / self.together)
+    }
+
+    fn roles(&self, process: &str) -> Vec<String> {
+        if !process.starts_with("sources") {
+            return vec![process.to_owned()];
+        }
+        let own = (1..=self.sources).filter(|source| self.host(*source) == process);
+        own.map(|source| format!("source:{source}")).collect()
+    }
+}
+
+/// Facts that the threads of a detector share.
+struct Shared {
+    dir: tempfile::TempDir,
+    /// Number of triggers so far.
+    triggers: AtomicU64,
+    /// True for each board that does not answer.
+    frozen: Vec<AtomicBool>,
+    is_over: AtomicBool,
+}
+
+impl Shared {
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Sends the fragments of a source, each once, on connections that are opened again when the
+    /// source closes them.
+    fn be_board(&self, source: u16, sent: &Sent) {
+        let path = self.dir.path().join(format!("{source}.sock"));
+        let (mut front_end, mut next) = (None, 1);
+        while !self.is_over() {
+            let is_frozen = self.frozen[usize::from(source) - 1].load(Ordering::Relaxed);
+            if is_frozen || next > self.triggers.load(Ordering::Relaxed) {
+                thread::sleep(LOOK);
+                continue;
+            }
+            let Some(bytes) = sent(source, next) else {
+                next += 1;
+                continue;
+            };
+            let connect = || Some(FrontEnd::new(Stream::Unix(UnixStream::connect(&path).ok()?), source));
+            front_end = front_end.or_else(connect);
+            if front_end.as_mut().is_some_and(|open| open.try_send(&bytes)) {
+                next += 1;
+            } else {
+                front_end = None;
+                thread::sleep(LOOK);
+            }
+        }
+    }
+
+    fn announce(&self, port: u16, due: &Due) {
+        let (socket, begun) = (UdpSocket::bind("127.0.0.1:0").unwrap(), Instant::now());
+        while !self.is_over() {
+            let number = 1 + self.triggers.load(Ordering::Relaxed);
+            let wait = due(number).saturating_sub(begun.elapsed());
+            thread::sleep(wait.min(LOOK));
+            if wait > LOOK {
+                continue;
+            }
+            self.triggers.store(number, Ordering::Relaxed);
+            // Nobody listens while the supervisor is dead.
+            let _ = socket.send_to(&Announcement { number, sent_ns: 0 }.encode(), ("127.0.0.1", port));
+        }
+    }
+}
+
+/// A detector under run control.
+pub(crate) struct Detector {
+    pub(crate) layout: Layout,
+    trigger: u16,
+    control: u16,
+    shared: Arc<Shared>,
+    processes: BTreeMap<String, Child>,
+    threads: Vec<thread::JoinHandle<()>>,
+}
+
+impl Detector {
+    /// Starts all processes, and the boards.
+    pub(crate) fn start(layout: Layout) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let ports = evb_needs::free_ports(2);
+        let (trigger, control) = (ports[0], ports[1]);
+        fs::write(dir.path().join("evb.toml"), layout.config(dir.path(), trigger, control)).unwrap();
+        let shared = Arc::new(Shared {
+            dir,
+            triggers: AtomicU64::new(0),
+            frozen: (0..layout.sources).map(|_| AtomicBool::new(false)).collect(),
+            is_over: AtomicBool::new(false),
+        });
+        let mut system =
+            Self { trigger, control, shared, processes: BTreeMap::new(), threads: Vec::new(), layout };
+        let hosts = (1..=system.layout.sources).map(|source| system.layout.host(source));
+        let builders = (1..=system.layout.builders).map(|id| format!("builder:{id}"));
+        let all = ["supervisor".to_owned()].into_iter().chain(builders).chain(hosts);
+        for process in all.collect::<Vec<_>>() {
+            system.launch(&process);
+        }
+        for source in 1..=system.layout.sources {
+            let (shared, sent) = (system.shared.clone(), system.layout.sent.clone());
+            system.threads.push(thread::spawn(move || shared.be_board(source, &sent)));
+        }
+        system
+    }
+
+    /// Starts the run, and then the triggers.
+    pub(crate) fn begin(&mut self) {
+        self.wait_for("ready", |status| status["ready"] == true);
+        assert!(self.does(&["start"]), "{}", self.log());
+        let (shared, port, due) = (self.shared.clone(), self.trigger, self.layout.due.clone());
+        self.threads.push(thread::spawn(move || shared.announce(port, &due)));
+    }
+
+    /// Starts a process, unless it runs.
+    pub(crate) fn launch(&mut self, process: &str) {
+        if self.processes.contains_key(process) {
+            return;
+        }
+        let log = fs::File::options().create(true).append(true).open(self.path("log")).unwrap();
+        let mut command = signals::evbd();
+        command.arg("run").arg(self.path("evb.toml")).arg("--quiet").stdout(Stdio::null()).stderr(log);
+        if process == "supervisor" {
+            command.arg("--summary").arg(self.path("summary.json"));
+        }
+        command.args(self.layout.roles(process).iter().flat_map(|role| ["--role", role]));
+        self.processes.insert(process.to_owned(), command.spawn().unwrap());
+    }
+
+    /// Kills a process, if it runs.
+    pub(crate) fn kill(&mut self, process: &str) {
+        if let Some(mut child) = self.processes.remove(process) {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// Lets a board answer triggers, or not. A board that goes on sends what it has not sent.
+    pub(crate) fn freeze(&self, source: u16, is_frozen: bool) {
+        self.shared.frozen[usize::from(source) - 1].store(is_frozen, Ordering::Relaxed);
+    }
+
+    /// Returns the number of triggers so far.
+    pub(crate) fn triggers(&self) -> u64 {
+        self.shared.triggers.load(Ordering::Relaxed)
+    }
+
+    /// Returns the address of run control.
+    pub(crate) fn control(&self) -> (&'static str, u16) {
+        ("127.0.0.1", self.control)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.shared.dir.path().join(name)
+    }
+
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap()
+    }
+
+    fn ctl(&self, words: &[&str]) -> std::process::Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evbd"));
+        command.arg("ctl").arg("--config").arg(self.path("evb.toml")).args(words).output().unwrap()
+    }
+
+    /// Gives a command; returns true if the supervisor accepted it.
+    pub(crate) fn does(&self, words: &[&str]) -> bool {
+        self.ctl(words).status.success()
+    }
+
+    /// Returns the status; null while no supervisor answers.
+    pub(crate) fn status(&self) -> Value {
+        serde_json::from_slice(&self.ctl(&["status", "--json"]).stdout).unwrap_or_default()
+    }
+
+    /// Waits for a status.
+    pub(crate) fn wait_for(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let status = self.status();
+            if is(&status) {
+                return status;
+            }
+            assert!(Instant::now() < until, "never {what}: {status:#}\n{}", self.log());
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Ends the run, and returns its summary.
+    pub(crate) fn end(&self) -> Value {
+        assert!(self.does(&["stop"]), "{}", self.log());
+        self.summary()
+    }
+
+    /// Waits for the end of the run, and returns its summary.
+    pub(crate) fn summary(&self) -> Value {
+        self.wait_for("over", |status| status["runs"] == 1);
+        serde_json::from_slice(&fs::read(self.path("summary.json")).unwrap()).unwrap()
+    }
+}
+
+impl Drop for Detector {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Ordering::Relaxed);
+        // A board may wait for its source to read.
+        for child in self.processes.values_mut() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
