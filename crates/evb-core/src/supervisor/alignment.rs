@@ -53,6 +53,8 @@ pub(super) struct AlignmentWatch {
 #[derive(Clone, Debug, Default)]
 struct ClockInquiry {
     open: Option<(Inquiry, Survey)>,
+    /// Event at which a builder believed the source again, while the inquiry was open.
+    returned: Option<EventId>,
     /// Event up to which doubts are about what the last finding explained.
     explained: EventId,
     /// Given while the source is known to deliver fragments of other events.
@@ -158,6 +160,7 @@ impl AlignmentWatch {
             if inquiry.misaligned.is_some() || doubt.first <= inquiry.explained {
                 continue;
             }
+            inquiry.returned = None;
             if let Some((inquiry, _)) = &mut inquiry.open {
                 inquiry.add(&doubt);
                 continue;
@@ -185,8 +188,10 @@ impl AlignmentWatch {
     /// be wrong.
     pub(super) fn settle(&mut self, source: SourceId, decided: EventId) -> bool {
         let Some(clock) = self.clocks.index(source) else { return false };
-        self.inquiries[clock].explained = decided;
-        self.inquiries[clock].misaligned.take().is_some()
+        let inquiry = &mut self.inquiries[clock];
+        inquiry.explained = decided;
+        inquiry.returned = inquiry.open.as_ref().map(|_| decided);
+        inquiry.misaligned.take().is_some()
     }
 
     /// Notes whether a source is known to deliver fragments of other events.
@@ -285,7 +290,7 @@ impl AlignmentWatch {
                 None => place.open = Some((inquiry, survey)),
             }
         }
-        self.note(&found);
+        self.note(&mut found);
         found
     }
 
@@ -304,7 +309,7 @@ impl AlignmentWatch {
                 None => unclear.push(inquiry),
             }
         }
-        self.note(&found);
+        self.note(&mut found);
         (found, unclear)
     }
 
@@ -315,11 +320,12 @@ impl AlignmentWatch {
         }
     }
 
-    fn note(&mut self, found: &[Finding]) {
+    fn note(&mut self, found: &mut [Finding]) {
         let decided = self.decided();
         for finding in found {
             let inquiry = &mut self.inquiries[finding.clock];
             inquiry.explained = decided;
+            finding.until = inquiry.returned.take();
         }
     }
 

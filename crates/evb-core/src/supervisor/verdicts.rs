@@ -152,7 +152,7 @@ impl Verdicts<'_> {
         tracing::error!(%run, "run {run}: {text}; {REMEDY}");
         self.core.books.problem(format!("{text}; {REMEDY}"), &mut self.core.outbox, now);
         // Fragments that were exchanged in single events are over.
-        let lasts = finding.verdict != Explanation::SwappedPair;
+        let lasts = finding.verdict != Explanation::SwappedPair && finding.until.is_none();
         self.judge(source, lasts.then_some(Misaligned { since, sentence }), now);
         match self.core.plan.on_slip {
             OnSlip::Report => {}

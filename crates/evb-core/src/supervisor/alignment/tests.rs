@@ -101,7 +101,8 @@ impl System {
         for found in self.watch.look(now) {
             let source = self.watch.source(found.clock).unwrap();
             let known = Misaligned { since: found.since, sentence: String::new() };
-            self.watch.set_misaligned(source, found.verdict.is_misaligned().then_some(known));
+            let lasts = found.verdict.is_misaligned() && found.until.is_none();
+            self.watch.set_misaligned(source, lasts.then_some(known));
             self.found.push(found);
         }
         let asking = self.watch.next_question(now);
@@ -179,6 +180,23 @@ fn a_source_that_agrees_again_is_no_longer_misaligned() {
     assert_eq!((system.found.len(), system.returned.as_slice()), (1, [source_of_the_fault()].as_slice()));
     assert_eq!(system.watch.misaligned().count(), 0);
     assert_eq!(system.flagged, (500..600).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_ends_before_it_is_clear_has_an_end() {
+    // Fragments that are 50 events off fit nowhere, which takes longer to be clear.
+    for (shift, lasts) in [(1, 12), (1, 40), (50, 30), (50, 40)] {
+        let mut system = System::new();
+        let of = |source: SourceId, event: u64| {
+            let is_wrong = source == source_of_the_fault() && (500..500 + lasts).contains(&event);
+            if is_wrong { event + shift } else { event }
+        };
+        (1..=800).for_each(|event| drop(system.build(event, of)));
+        let [found] = system.found.as_slice() else { panic!("{lasts}: {:?}", system.found) };
+        let is_over = found.until.is_some_and(|until| (499 + lasts..600).contains(&until.number()));
+        assert!(is_over || !system.returned.is_empty(), "{shift}, {lasts}: {found:?}");
+        assert_eq!(system.watch.misaligned().count(), 0, "{shift}, {lasts}: {found:?}");
+    }
 }
 
 fn source_of_the_fault() -> SourceId {
