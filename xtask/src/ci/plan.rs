@@ -51,11 +51,16 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
         Step::xtask("tests, bare", 900, if required { "bare --require" } else { "bare" }).then(),
     ];
     steps.extend(of_the_source(&root)?);
+    steps.extend(feature_sets(&root));
     steps.extend(quickstart(&root)?);
     steps.extend(networks(lab));
     steps.extend(waiting(required, lab));
-    steps.extend(feature_sets(&root));
+    // This build and that of the fuzz targets have folders of their own, so that nothing waits for them.
+    let counted = "cargo bench -p evb --bench instructions --no-run";
+    let build = Step::new("instructions build", 900, counted).environment(TARGET, COUNTED);
+    steps.push(build.unless(instructions::lacks()).beside().at_low_priority());
     steps.extend(beside_others(required, lab));
+    steps.push(fuzz(&root).beside().at_low_priority());
     // Each of the last steps builds in a folder of its own, and often waits for a single crate.
     let pages = if required { "tutorial --require" } else { "tutorial" };
     steps.push(Step::xtask("tutorials", 1500, pages));
@@ -65,10 +70,6 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
     steps.extend(outside_tests(&root));
     // The time limit is generous, because the first build takes minutes.
     steps.push(Step::xtask("seeds", 900, "seeds --count 100").then().quick());
-    let counted = "cargo bench -p evb --bench instructions --no-run";
-    let build = Step::new("instructions build", 900, counted).environment(TARGET, COUNTED);
-    steps.push(build.unless(instructions::lacks()).beside().at_low_priority());
-    steps.push(fuzz(&root).beside().at_low_priority());
     // Each bench runs once, as built by the tests, only to show that it runs.
     let benches = format!("cargo test --workspace {BENCHES}");
     steps.push(Step::new("benches run", 600, &benches).unless(no_benches(&root)).beside().at_low_priority());
@@ -104,11 +105,11 @@ fn of_the_source(root: &Path) -> Result<Vec<Step>> {
 }
 
 /// Returns steps that compile with all sets of features, and what users get outside of the
-/// workspace; they run beside others.
+/// workspace; they follow the checks of the source.
 fn feature_sets(root: &Path) -> Vec<Step> {
     let features = format!("cargo hack check -p evb -p evb-net {POWERSET}");
     let mut steps = vec![
-        Step::new("features", 600, &features).unless(lacks("hack")).beside(),
+        Step::new("features", 600, &features).unless(lacks("hack")).then(),
         Step::new("lean", 600, &format!("cargo test -p evb --no-default-features {LEAN}")).then(),
     ];
     steps.extend(clippy_outside(root).map(Step::then));
