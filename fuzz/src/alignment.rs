@@ -288,7 +288,7 @@ impl Bench {
 
     fn end(mut self) {
         for (mut open, survey) in self.inquiries.drain(..) {
-            open.conclude(&survey, &self.gathered).iter().for_each(look_at);
+            open.conclude(&survey, &self.gathered, EventId::new(self.events)).iter().for_each(look_at);
         }
         let found = self.stream.finish();
         assert!(found.events == self.events && found.disagreeing <= found.events);

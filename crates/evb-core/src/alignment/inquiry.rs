@@ -14,6 +14,8 @@ use crate::{id::EventId, index::ClockIndex};
 /// Numbers of events after the first doubt at which the supervisor asks for rings. A slip is clear
 /// as soon as it is unique; other faults need more events. The rings overlap.
 const LOOKS: [u64; 12] = [8, 16, 24, 32, 40, 48, 64, 96, 128, 192, 256, 384];
+/// Events after the first doubt without which timestamps that fit nowhere prove nothing at the end.
+const ENOUGH: u64 = 40;
 
 /// An open question about one clock. It begins with the first doubt of any builder, and ends with a
 /// verdict.
@@ -110,10 +112,12 @@ impl Inquiry {
         Some(Finding { clock, verdict, since: EventId::new(since), until: None, is_disputed })
     }
 
-    /// Looks a last time, because no further event follows. Returns `None` if nothing is clear.
-    pub fn conclude(&mut self, survey: &Survey, gathered: &Gathered) -> Option<Finding> {
+    /// Looks a last time, because no event follows `last`. Returns `None` if nothing is clear.
+    pub fn conclude(&mut self, survey: &Survey, gathered: &Gathered, last: EventId) -> Option<Finding> {
         self.looks = LOOKS.len();
-        self.look(survey, gathered).filter(|found| found.verdict != Explanation::Foreign || self.suspect)
+        let is_short = last.number().saturating_sub(self.first) < ENOUGH;
+        self.look(survey, gathered)
+            .filter(|found| found.verdict != Explanation::Foreign || self.suspect && !is_short)
     }
 }
 

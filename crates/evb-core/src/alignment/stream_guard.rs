@@ -114,10 +114,11 @@ impl StreamGuard {
 
     /// Ends the open inquiries with what is known, and returns the result.
     pub fn finish(mut self) -> StreamFindings {
+        let last = self.hosts.back().map_or_else(EventId::default, |(_, event, _)| *event);
         for clock in ClockIndex::all(self.inquiries.len()) {
             let Some(mut open) = self.inquiries[clock].take() else { continue };
             self.gather(&mut open);
-            if let Some(found) = open.inquiry.conclude(&open.survey, &open.gathered) {
+            if let Some(found) = open.inquiry.conclude(&open.survey, &open.gathered, last) {
                 self.note(found);
             }
         }

@@ -10,9 +10,7 @@ use std::collections::{BTreeSet, VecDeque};
 use serde::Serialize;
 
 use crate::{
-    alignment::{
-        Doubt, Explanation, Finding, Gathered, GuardedClocks, Inquiry, Survey, readings_of, survey_of,
-    },
+    alignment::{Doubt, Finding, Gathered, GuardedClocks, Inquiry, Survey, readings_of, survey_of},
     fragment::Timestamp,
     id::{EventId, SourceId},
     index::ClockIndex,
@@ -34,8 +32,6 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const WITNESSES: usize = 8;
 /// Most events by which a question lies ahead.
 const MOST_AHEAD: u64 = 1 << 20;
-/// Events after the first doubt without which timestamps that fit nowhere prove nothing.
-const ENOUGH: u64 = 40;
 
 /// The inquiries of a run, and what they know.
 #[derive(Clone, Debug)]
@@ -298,13 +294,11 @@ impl AlignmentWatch {
     /// and the inquiries in which nothing is.
     pub(super) fn conclude(&mut self) -> (Vec<Finding>, Vec<Inquiry>) {
         self.add_trigger_times();
-        let decided = self.decided().number();
+        let decided = self.decided();
         let (mut found, mut unclear) = (Vec::new(), Vec::new());
         for place in &mut self.inquiries {
             let Some((mut inquiry, survey)) = place.open.take() else { continue };
-            let concluded = inquiry.conclude(&survey, &self.gathered);
-            let is_short = decided.saturating_sub(inquiry.first().number()) < ENOUGH;
-            match concluded.filter(|found| found.verdict != Explanation::Foreign || !is_short) {
+            match inquiry.conclude(&survey, &self.gathered, decided) {
                 Some(finding) => found.push(finding),
                 None => unclear.push(inquiry),
             }

@@ -305,12 +305,17 @@ impl Shift {
 struct Found {
     complete: u64,
     incomplete: u64,
+    /// Number of complete events without a fragment of each source.
     absent: BTreeMap<u16, u64>,
 }
 
 impl Found {
     fn count(&mut self, event: &Event) {
-        *(if event.missing.is_empty() { &mut self.complete } else { &mut self.incomplete }) += 1;
+        if !event.missing.is_empty() {
+            self.incomplete += 1;
+            return;
+        }
+        self.complete += 1;
         for absent in &event.absent {
             *self.absent.entry(absent.source.number()).or_default() += 1;
         }
