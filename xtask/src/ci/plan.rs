@@ -55,7 +55,7 @@ pub(crate) fn steps(required: bool, lab: Option<&Path>) -> Result<Vec<Step>> {
     steps.extend(quickstart(&root)?);
     steps.extend(networks(lab));
     steps.extend(waiting(required, lab));
-    // This build and that of the fuzz targets have folders of their own, so that nothing waits for them.
+    // This build and that of the fuzz targets have folders of their own, so nothing waits for them.
     let counted = "cargo bench -p evb --bench instructions --no-run";
     let build = Step::new("instructions build", 900, counted).environment(TARGET, COUNTED);
     steps.push(build.unless(instructions::lacks()).beside().at_low_priority());

@@ -29,7 +29,7 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// The time of a trigger after the start of the run.
 pub(crate) type Due = Arc<dyn Fn(u64) -> Duration + Send + Sync>;
-/// What the board of a source sends for an event; `None`: nothing.
+/// Bytes that the board of a source sends for an event; `None`: nothing.
 pub(crate) type Sent = Arc<dyn Fn(u16, u64) -> Option<Vec<u8>> + Send + Sync>;
 
 /// The parts of a detector.

@@ -61,7 +61,7 @@ struct Case {
 }
 
 impl Triggers {
-    /// Returns the times of triggers in nanoseconds, about 200 in a second. The first one is that of
+    /// Returns the times of triggers in nanoseconds, about 200 in a second. The first one belongs to
     /// event 0, which does not exist.
     fn times(self, seed: u64) -> Vec<u64> {
         let mut rng = Rng::new(seed);
@@ -69,7 +69,7 @@ impl Triggers {
         let interval = |number: u64, rng: &mut Rng| match self {
             Self::Periodic => 5_000_000,
             Self::Poisson => (5e6 * rng.exponential()) as u64 + 1000,
-            Self::Spills if number % 100 == 0 => 300_000_000,
+            Self::Spills if number.is_multiple_of(100) => 300_000_000,
             Self::Spills => 1_000_000 + rng.below(2_000_000),
         };
         let mut times = vec![0];
@@ -145,9 +145,12 @@ impl Case {
             supervisor: "deadline = \"1 s\"",
             keys: (1..=SOURCES).map(|id| (id, "clock = { rate = \"125 MHz\", bits = 48 }")).collect(),
             sections: on_slip,
+            // Announcements go on, because those that nobody hears are made up for by later ones.
             due: Arc::new(move |number| {
-                due.get(number as usize)
-                    .map_or(Duration::from_secs(3600), |nanos| Duration::from_nanos(*nanos))
+                let nanos = due.get(number as usize).copied();
+                Duration::from_nanos(
+                    nanos.unwrap_or_else(|| due[due.len() - 1] + 5_000_000 * (number - EVENTS)),
+                )
             }),
             sent: Arc::new(move |source, event| {
                 (event <= EVENTS).then(|| self.sends(source, event, &times, &other)).flatten()

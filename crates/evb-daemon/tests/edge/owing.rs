@@ -41,7 +41,7 @@ struct Group {
     at_least: usize,
 }
 
-/// What is known about the sources of a detector, apart from evb.
+/// Knowledge about the sources of a detector, apart from evb.
 struct Known {
     needs: &'static [(u16, Need)],
     groups: &'static [Group],
@@ -213,12 +213,6 @@ impl Shift {
                 self.detector.launch(&self.detector.layout.host(source));
             }
         }
-        self.detector.wait_for("running", |status| {
-            if status["state"] == "Paused" {
-                self.detector.does(&["resume"]);
-            }
-            status["state"] == "Running"
-        });
     }
 
     /// Includes a source, once all earlier changes hold.
@@ -230,7 +224,7 @@ impl Shift {
         }
     }
 
-    /// Waits until more events are built. With `on_source_loss = "wait"`, none is if any event waits
+    /// Waits until more events are built. With `on_source_loss = "wait"`, none is if an event waits
     /// for a source that delivers nothing.
     fn wait_for_events(&self) {
         let count = |status: &Value| {
@@ -240,7 +234,13 @@ impl Shift {
                 .sum::<u64>()
         };
         let before = count(&self.detector.wait_for("a status", |status| status["survey"].is_object()));
-        self.detector.wait_for("more events", |status| count(status) >= before + 80);
+        self.detector.wait_for("more events", |status| {
+            if status["state"] == "Paused" {
+                // It is refused while the run has paused by itself.
+                self.detector.does(&["resume"]);
+            }
+            count(status) >= before + 80
+        });
     }
 
     /// Ends the run, and compares its files with what is known.
@@ -321,8 +321,8 @@ impl Found {
         }
     }
 
-    /// Compares the counts with the summary, whose outcomes must add up to the triggers. Events that
-    /// count as lost may be in the files nevertheless.
+    /// Compares the counts with the summary, whose outcomes must add up to the triggers. Files may
+    /// also have events that count as lost.
     fn check(&self, summary: &Value) {
         let of = |key: &str| summary["events"][key].as_u64().unwrap();
         let outcomes = of("inhibited") + of("complete") + of("incomplete") + of("lost") + of("rejected");

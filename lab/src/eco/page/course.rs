@@ -1,5 +1,6 @@
 //! The steps of the page test: a run controlled by clicks, a run controlled by keys, a silent
-//! source, a slow sink, a restarted evbd, front ends that fail, a missed trigger, and a large system.
+//! source, a slow sink, a restarted evbd, front ends that fail, a missed trigger, and a large
+//! system.
 
 use std::{
     fs,
