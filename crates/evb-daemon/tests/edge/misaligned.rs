@@ -61,8 +61,8 @@ struct Case {
 }
 
 impl Triggers {
-    /// Returns the times of triggers in nanoseconds, about 200 in a second. The first one belongs to
-    /// event 0, which does not exist.
+    /// Returns the times of triggers in nanoseconds, about 200 in a second. The first one is that
+    /// of event 0, which does not exist.
     fn times(self, seed: u64) -> Vec<u64> {
         let mut rng = Rng::new(seed);
         let mut now = 0;

@@ -339,6 +339,8 @@ impl Course<'_> {
     /// Shows a run in which the board of a source misses a trigger.
     async fn missed_trigger(&mut self) -> Result<()> {
         let mut system = self.open("missed-trigger", &MISSED_TRIGGER.replace("events = 10_000", "")).await?;
+        // The charts show this run alone.
+        self.browser.open(&format!("http://{CONTROL}/")).await?;
         self.press("start", "Running", false).await?;
         tokio::time::sleep(Duration::from_secs(5)).await;
         self.wait_for_problem("the missed trigger", "it missed 1 trigger").await?;
