@@ -282,8 +282,9 @@ impl Assembly {
     }
 
     /// Adds a fragment with a correct checksum to the event.
+    #[inline]
     pub(super) fn arrive(&mut self, source: usize, now: Instant) {
-        if self.arrived.insert(source) && self.wanted.contains(source) {
+        if self.arrived.insert(source) && (!self.spares_some || self.wanted.contains(source)) {
             self.lacking -= 1;
         }
         self.given_up.remove(source);

@@ -32,8 +32,8 @@ pub(super) struct Unaccounted {
     /// Number of completions in the supervisor's ledger, which is also the number of the first
     /// entry.
     accounted: u64,
-    /// The absent sources of the last complete event that lacked any, which the next one may share.
-    last_absent: Option<Arc<[MissingSource]>>,
+    /// The outcome of the last complete event without some sources, which the next one may share.
+    last_without: Option<Arc<Outcome>>,
     /// Number of `entries` that have been sent on the present connection.
     said: usize,
 }
@@ -43,17 +43,17 @@ struct UnaccountedEvent {
     event: EventId,
     /// Number of the event's fragments.
     starts: u16,
-    /// Exception that reports the event; `None` for a complete event.
-    exception: Option<Box<Exception>>,
-    /// Sources that did not owe a complete event a fragment, and contributed none; `None` if there
-    /// are none.
-    absent: Option<Arc<[MissingSource]>>,
+    /// Outcome of the event; `None` if it is complete with a fragment of every source.
+    outcome: Option<Arc<Outcome>>,
 }
 
-impl UnaccountedEvent {
-    fn absent(&self) -> &[MissingSource] {
-        self.absent.as_deref().unwrap_or_default()
-    }
+/// Outcome of an event that lacks fragments.
+#[derive(Debug)]
+enum Outcome {
+    /// The event is complete without these sources, which did not owe it a fragment.
+    Without(Box<[MissingSource]>),
+    /// The event ended with an exception.
+    Except(Exception),
 }
 
 impl Unaccounted {
@@ -66,15 +66,18 @@ impl Unaccounted {
         starts: impl Iterator<Item = (usize, u64)>,
     ) {
         let starts = extend(&mut self.starts, starts);
-        let absent = (!absent.is_empty()).then(|| self.share(absent));
-        self.entries.push_back(UnaccountedEvent { event, starts, exception: None, absent });
+        let outcome = if absent.is_empty() { None } else { Some(self.share(absent)) };
+        self.entries.push_back(UnaccountedEvent { event, starts, outcome });
     }
 
-    /// Returns a list of absent sources that equal neighbours share.
-    fn share(&mut self, absent: &[MissingSource]) -> Arc<[MissingSource]> {
-        match &self.last_absent {
-            Some(last) if **last == *absent => Arc::clone(last),
-            _ => Arc::clone(self.last_absent.insert(absent.into())),
+    /// Returns an outcome that neighbours with equal lists share.
+    #[cold]
+    fn share(&mut self, absent: &[MissingSource]) -> Arc<Outcome> {
+        match &self.last_without {
+            Some(last) if matches!(&**last, Outcome::Without(known) if **known == *absent) => {
+                Arc::clone(last)
+            }
+            _ => Arc::clone(self.last_without.insert(Arc::new(Outcome::Without(absent.into())))),
         }
     }
 
@@ -82,8 +85,8 @@ impl Unaccounted {
     pub(super) fn except(&mut self, exception: Exception, starts: impl Iterator<Item = (usize, u64)>) {
         let starts = extend(&mut self.behind_starts, starts);
         let event = EventId::new(exception.event);
-        let exception = Some(Box::new(exception));
-        self.behind.push_back(UnaccountedEvent { event, starts, exception, absent: None });
+        let outcome = Some(Arc::new(Outcome::Except(exception)));
+        self.behind.push_back(UnaccountedEvent { event, starts, outcome });
     }
 
     /// Returns the number of events that are not in the ledger yet.
@@ -114,16 +117,20 @@ impl Unaccounted {
         let mut message = Completions { before: self.accounted + self.said as u64, ..Completions::default() };
         let (mut last, mut missing) = (EventId::default(), 0);
         for entry in self.entries.range(self.said..) {
-            match &entry.exception {
-                None if message.exceptions.is_empty()
-                    && message.complete.len() < MAX_COMPLETE
-                    && missing + entry.absent().len() <= MAX_MISSING =>
-                {
-                    missing += entry.absent().len();
+            let is_next_complete = message.exceptions.is_empty() && message.complete.len() < MAX_COMPLETE;
+            match entry.outcome.as_deref() {
+                None if is_next_complete => {
                     message.add(&mut last, entry.event);
-                    message.add_absent(entry.absent());
+                    message.add_absent(&[]);
                 }
-                Some(exception)
+                Some(Outcome::Without(absent))
+                    if is_next_complete && missing + absent.len() <= MAX_MISSING =>
+                {
+                    missing += absent.len();
+                    message.add(&mut last, entry.event);
+                    message.add_absent(absent);
+                }
+                Some(Outcome::Except(exception))
                     if message.exceptions.len() < MAX_EXCEPTIONS
                         && missing + exception.missing.len() <= MAX_MISSING =>
                 {

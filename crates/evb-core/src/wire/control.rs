@@ -235,11 +235,17 @@ impl Completions {
 
     /// Notes the sources that did not owe the event a fragment that was added last, and contributed
     /// none. Call this after each [`Self::add`].
+    #[inline]
     pub(crate) fn add_absent(&mut self, absent: &[MissingSource]) {
+        // Most events lack no source.
+        if !self.absences.is_empty() || !absent.is_empty() {
+            self.add_absence(absent);
+        }
+    }
+
+    #[cold]
+    fn add_absence(&mut self, absent: &[MissingSource]) {
         if self.absences.is_empty() {
-            if absent.is_empty() {
-                return;
-            }
             let before = self.complete.len() as u32 - 1;
             self.absences.extend((before > 0).then(|| Absence { events: before, ..Absence::default() }));
         }

@@ -48,7 +48,13 @@ impl Assembly {
     }
 
     /// Returns true if the event waits for sporadic sources alone, and did not before.
+    #[inline]
     pub(in crate::builder) fn begins_to_linger(&mut self) -> bool {
+        self.spares_some && self.waits_for_sporadic_sources()
+    }
+
+    #[cold]
+    fn waits_for_sporadic_sources(&mut self) -> bool {
         let waits = !self.sporadic.is_empty()
             && !self.is_lingering
             && self.is_waiting()
