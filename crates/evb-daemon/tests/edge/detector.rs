@@ -62,7 +62,8 @@ impl Layout {
         for id in 1..=self.sources {
             let keys = self.keys.iter().find(|(of, _)| *of == id).map_or("", |(_, keys)| keys);
             let input = format!("{{ kind = \"unix\", path = \"{folder}/{id}.sock\" }}");
-            text += &format!("[[source]]\nid = {id}\nname = \"crate {id}\"\ninput = {input}\n{keys}\n");
+            text += &format!("[[source]]\nid = {id}\nname = \"crate {id}\"\ninput = {input}\n");
+            text += &format!("max_fragment = \"4 KiB\"\n{keys}\n");
         }
         for (id, port) in (1..).zip(&ports[1..]) {
             let sink = format!("{{ kind = \"file\", path = \"{folder}/out\" }}");
