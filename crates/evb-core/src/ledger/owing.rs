@@ -72,6 +72,7 @@ impl OwingChange {
         all
     }
 
+    /// Returns the change in a word.
     pub(crate) fn what(&self) -> &'static str {
         if self.excluded { "excluded" } else { "included" }
     }

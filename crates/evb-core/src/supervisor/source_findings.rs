@@ -109,7 +109,7 @@ const REMARKS: [FindingKind; 12] = [
         detail: |source| format!("{:.3}", source.down_s),
     },
     FindingKind {
-        amount: |source| if source.sporadic { source.closed + source.late } else { 0 },
+        amount: |source| if source.sporadic { source.closed.saturating_add(source.late) } else { 0 },
         one: "{amount} fragments of {source} came too late for their events (late, sporadic): a longer `wait` keeps more of them",
         others: "up to {most} fragments of each of {sources} more sporadic sources came too late for their events",
         detail: nothing,
