@@ -7,7 +7,7 @@ use std::{
     net::UdpSocket,
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::{
     front_end::{FrontEnd, Stream},
-    signals,
+    signals, system,
 };
 
 /// Time between two looks of a board for a trigger or for its source.
@@ -43,7 +43,7 @@ pub(crate) struct Layout {
     pub(crate) supervisor: &'static str,
     pub(crate) keys: Vec<(u16, &'static str)>,
     /// Further sections.
-    pub(crate) sections: &'static str,
+    pub(crate) sections: String,
     pub(crate) due: Due,
     pub(crate) sent: Sent,
 }
@@ -137,7 +137,7 @@ impl Shared {
                 continue;
             }
             self.triggers.store(number, Ordering::Relaxed);
-            // Nobody listens while the supervisor is dead.
+            // While the supervisor is dead, the datagram is lost.
             let _ = socket.send_to(&Announcement { number, sent_ns: 0 }.encode(), ("127.0.0.1", port));
         }
     }
@@ -232,35 +232,17 @@ impl Detector {
     }
 
     pub(crate) fn log(&self) -> String {
-        fs::read_to_string(self.path("log")).unwrap()
-    }
-
-    fn ctl(&self, words: &[&str]) -> std::process::Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_evbd"));
-        command.arg("ctl").arg("--config").arg(self.path("evb.toml")).args(words).output().unwrap()
+        system::log(self.shared.dir.path())
     }
 
     /// Gives a command; returns true if the supervisor accepted it.
     pub(crate) fn does(&self, words: &[&str]) -> bool {
-        self.ctl(words).status.success()
-    }
-
-    /// Returns the status; null while no supervisor answers.
-    pub(crate) fn status(&self) -> Value {
-        serde_json::from_slice(&self.ctl(&["status", "--json"]).stdout).unwrap_or_default()
+        system::ctl(self.shared.dir.path(), words).status.success()
     }
 
     /// Waits for a status.
     pub(crate) fn wait_for(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
-        let until = Instant::now() + Duration::from_secs(60);
-        loop {
-            let status = self.status();
-            if is(&status) {
-                return status;
-            }
-            assert!(Instant::now() < until, "never {what}: {status:#}\n{}", self.log());
-            thread::sleep(Duration::from_millis(20));
-        }
+        system::wait_for(self.shared.dir.path(), what, is)
     }
 
     /// Ends the run, and returns its summary.

@@ -144,8 +144,8 @@ impl Case {
             run: format!("events = {EVENTS}"),
             supervisor: "deadline = \"1 s\"",
             keys: (1..=SOURCES).map(|id| (id, "clock = { rate = \"125 MHz\", bits = 48 }")).collect(),
-            sections: on_slip,
-            // Announcements go on, because those that nobody hears are made up for by later ones.
+            sections: on_slip.to_owned(),
+            // Later announcements make up for those that were lost while the supervisor was dead.
             due: Arc::new(move |number| {
                 let nanos = due.get(number as usize).copied();
                 Duration::from_nanos(

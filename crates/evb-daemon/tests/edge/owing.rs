@@ -47,6 +47,16 @@ struct Known {
     groups: &'static [Group],
 }
 
+impl Known {
+    /// Returns the sections of the groups in the configuration.
+    fn sections(&self) -> String {
+        let section = |Group { name, sources: (first, last), at_least }: &Group| {
+            format!("[[group]]\nname = \"{name}\"\nsources = \"{first}-{last}\"\nat_least = {at_least}\n")
+        };
+        self.groups.iter().map(section).collect()
+    }
+}
+
 const SMALL: Known = Known {
     needs: &[(4, Need::Expendable), (5, Need::Sporadic)],
     groups: &[
@@ -63,8 +73,7 @@ fn small(supervisor: &'static str) -> Layout {
         run: String::new(),
         supervisor,
         keys: vec![(4, "need = \"expendable\""), (5, "owes = \"none\"\nwait = \"5 ms\"")],
-        sections: "[[group]]\nname = \"trio\"\nsources = \"1-3\"\nat_least = 2\n\
-                   [[group]]\nname = \"last of it\"\nsources = \"3\"",
+        sections: SMALL.sections(),
         due: Arc::new(|number| Duration::from_millis(5 * number)),
         sent: Arc::new(|source, event| Some(fragment(source, 1, event))),
     }
@@ -85,9 +94,7 @@ fn large() -> Layout {
         together: 100,
         supervisor: "on_source_loss = \"wait\"\ndeadline = \"1 s\"\nstart_timeout = \"60 s\"",
         keys: Vec::new(),
-        sections: "[[group]]\nname = \"tracker\"\nsources = \"1-200\"\nat_least = 195\n\
-                   [[group]]\nname = \"calorimeter\"\nsources = \"201-399\"\nat_least = 100\n\
-                   [[group]]\nname = \"monitor\"\nsources = \"400\"",
+        sections: LARGE.sections(),
         due: Arc::new(|number| Duration::from_millis(40 * number)),
         ..small("")
     }

@@ -168,30 +168,20 @@ sink = {{ kind = "file", path = "{folder}/out" }}
     }
 
     pub(crate) fn log(&self) -> String {
-        fs::read_to_string(self.dir.path().join("log")).unwrap()
+        log(self.dir.path())
     }
 
     pub(crate) fn ctl(&self, words: &[&str]) -> Output {
-        let mut command = Command::new(EVBD);
-        command.arg("ctl").arg("--config").arg(self.dir.path().join("evb.toml")).args(words);
-        command.output().unwrap()
+        ctl(self.dir.path(), words)
     }
 
     pub(crate) fn status(&self) -> Value {
-        serde_json::from_slice(&self.ctl(&["status", "--json"]).stdout).unwrap_or_default()
+        status(self.dir.path())
     }
 
     /// Waits for a status.
     pub(crate) fn wait_for(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
-        let until = Instant::now() + Duration::from_secs(60);
-        loop {
-            let status = self.status();
-            if is(&status) {
-                return status;
-            }
-            assert!(Instant::now() < until, "never {what}: {status:#}\n{}", self.log());
-            thread::sleep(Duration::from_millis(20));
-        }
+        wait_for(self.dir.path(), what, is)
     }
 
     /// Waits until all roles of the next run have registered.
@@ -290,6 +280,35 @@ impl Drop for System {
             let _ = child.kill();
             let _ = child.wait();
         }
+    }
+}
+
+/// Returns what the processes of a folder have logged.
+pub(crate) fn log(dir: &Path) -> String {
+    fs::read_to_string(dir.join("log")).unwrap()
+}
+
+/// Gives a command to the supervisor of a folder's configuration.
+pub(crate) fn ctl(dir: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(EVBD);
+    command.arg("ctl").arg("--config").arg(dir.join("evb.toml")).args(words).output().unwrap()
+}
+
+/// Returns the status; null while no supervisor answers.
+pub(crate) fn status(dir: &Path) -> Value {
+    serde_json::from_slice(&ctl(dir, &["status", "--json"]).stdout).unwrap_or_default()
+}
+
+/// Waits for a status.
+pub(crate) fn wait_for(dir: &Path, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let status = status(dir);
+        if is(&status) {
+            return status;
+        }
+        assert!(Instant::now() < until, "never {what}: {status:#}\n{}", log(dir));
+        thread::sleep(Duration::from_millis(20));
     }
 }
 
