@@ -37,7 +37,7 @@ pub use push_error::{MAX_AHEAD, PushError};
 pub use stream_reader::StreamReader;
 pub use stream_writer::{ParcelContent, StreamWriter};
 
-use backlog::{Backlog, Placed};
+use backlog::{Backlog, Placed, Unwanted};
 use counting::Counting;
 use lane::{LaneTimes, SourceLane};
 use parking::Parking;
@@ -235,7 +235,7 @@ impl SourceCore {
         self.counters.pushed_bytes += size.count();
         self.counters.backlog_peak_bytes = self.counters.backlog_peak_bytes.max(self.backlog.bytes().count());
         match placed {
-            Placed::Duplicate | Placed::Closed => self.handle_unused(seen, placed),
+            Placed::Duplicate | Placed::Unwanted(Unwanted::Closed) => self.handle_unused(seen, placed),
             placed => {
                 self.repeats.remember(seen);
                 self.place(placed);
@@ -248,7 +248,7 @@ impl SourceCore {
     /// before, or because the event has ended without one.
     fn handle_unused(&mut self, seen: Seen, placed: Placed) {
         match self.repeats.compare(&seen) {
-            Compared::New if placed == Placed::Closed => {
+            Compared::New if placed == Placed::Unwanted(Unwanted::Closed) => {
                 self.repeats.remember(seen);
                 self.place(placed);
             }
@@ -523,9 +523,9 @@ impl SourceCore {
             Placed::Waiting | Placed::Known => {}
             Placed::Ready(lane, fragment) => self.deliver(lane, fragment),
             Placed::Parked(fragment) => self.parking.park(fragment),
-            Placed::Inhibited => self.counters.inhibited += 1,
-            Placed::Closed | Placed::Duplicate => self.counters.closed += 1,
-            Placed::Excluded => self.counters.pushed_while_excluded += 1,
+            Placed::Unwanted(Unwanted::Inhibited) => self.counters.inhibited += 1,
+            Placed::Unwanted(Unwanted::Closed) | Placed::Duplicate => self.counters.closed += 1,
+            Placed::Unwanted(Unwanted::Excluded) => self.counters.pushed_while_excluded += 1,
         }
     }
 

@@ -29,14 +29,21 @@ pub(super) enum Placed {
     Ready(LaneIndex, Fragment),
     /// The fragment is present, and its event has no builder yet.
     Parked(Fragment),
-    /// The fragment is dropped, because its event was inhibited.
-    Inhibited,
-    /// The fragment is dropped, because its event ended without it.
-    Closed,
-    /// The fragment is dropped, because the source is excluded from its event.
-    Excluded,
+    /// The fragment is dropped, because its event needs none of this source.
+    Unwanted(Unwanted),
     /// The fragment is dropped, because this source has already pushed a fragment of that event.
     Duplicate,
+}
+
+/// Reason why an event needs no fragment of this source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unwanted {
+    /// The event was inhibited.
+    Inhibited,
+    /// The event ended without the fragment.
+    Closed,
+    /// The source is excluded from the event.
+    Excluded,
 }
 
 /// State of the fragment of an outstanding event.
@@ -77,9 +84,8 @@ enum BacklogEntry {
     Held(Fragment),
     /// The decision waits for the fragment.
     Assigned(LaneIndex),
-    Inhibited,
-    Closed,
-    Excluded,
+    /// The event needs no fragment.
+    Unwanted(Unwanted),
     /// Fragment and decision have arrived, or the fragment was dropped.
     Over,
 }
@@ -106,8 +112,8 @@ impl Backlog {
         let Some(index) = event.number().checked_sub(self.first) else {
             let owed = self.owed.remove(&event.number());
             // An excluded source that joined late does not know from which events it is excluded.
-            let closed = if self.is_excluded { Placed::Excluded } else { Placed::Closed };
-            return Ok(owed.map_or(closed, |lane| Placed::Ready(lane, fragment)));
+            let reason = if self.is_excluded { Unwanted::Excluded } else { Unwanted::Closed };
+            return Ok(owed.map_or(Placed::Unwanted(reason), |lane| Placed::Ready(lane, fragment)));
         };
         if index >= MAX_AHEAD {
             return Err(PushError::TooFarAhead { event, first: EventId::new(self.first) });
@@ -124,9 +130,7 @@ impl Backlog {
                 return Ok(Placed::Waiting);
             }
             BacklogEntry::Assigned(lane) => Placed::Ready(*lane, fragment),
-            BacklogEntry::Inhibited => Placed::Inhibited,
-            BacklogEntry::Closed => Placed::Closed,
-            BacklogEntry::Excluded => Placed::Excluded,
+            BacklogEntry::Unwanted(reason) => Placed::Unwanted(*reason),
         };
         *entry = BacklogEntry::Over;
         self.forget();
@@ -160,39 +164,26 @@ impl Backlog {
         self.undecided = self.undecided.max(event.number() + 1);
         self.is_excluded = verdict == Verdict::Excluded;
         let entry = self.entry(index as usize);
-        let (next, dropped) = match (verdict, lane) {
-            (Verdict::Assigned(_), Some(lane)) => (BacklogEntry::Assigned(lane), None),
-            (Verdict::Inhibited, _) => (BacklogEntry::Inhibited, Some(Placed::Inhibited)),
-            (Verdict::Excluded, _) => (BacklogEntry::Excluded, Some(Placed::Excluded)),
-            (Verdict::Closed | Verdict::Assigned(_), _) => (BacklogEntry::Closed, Some(Placed::Closed)),
+        let decision = match (verdict, lane) {
+            (Verdict::Assigned(_), Some(lane)) => Ok(lane),
+            (Verdict::Inhibited, _) => Err(Unwanted::Inhibited),
+            (Verdict::Excluded, _) => Err(Unwanted::Excluded),
+            (Verdict::Closed | Verdict::Assigned(_), _) => Err(Unwanted::Closed),
         };
-        let before = core::mem::replace(entry, next);
-        let placed = match (before, dropped) {
-            (BacklogEntry::Over, _) => {
+        let next = decision.map_or_else(BacklogEntry::Unwanted, BacklogEntry::Assigned);
+        let placed = match core::mem::replace(entry, next) {
+            BacklogEntry::Over => {
                 *entry = BacklogEntry::Over;
                 Placed::Known
             }
-            (BacklogEntry::Held(fragment), dropped) => {
-                let lane = match entry {
-                    BacklogEntry::Assigned(lane) => Some(*lane),
-                    _ => None,
-                };
+            BacklogEntry::Held(fragment) => {
                 *entry = BacklogEntry::Over;
                 self.bytes -= fragment.size().count();
                 self.held -= 1;
-                match (dropped, lane) {
-                    (None, Some(lane)) => Placed::Ready(lane, fragment),
-                    (dropped, _) => dropped.unwrap_or(Placed::Closed),
-                }
+                decision.map_or_else(Placed::Unwanted, |lane| Placed::Ready(lane, fragment))
             }
-            (BacklogEntry::Assigned(_), _) => Placed::Known,
-            (
-                BacklogEntry::Nothing
-                | BacklogEntry::Inhibited
-                | BacklogEntry::Closed
-                | BacklogEntry::Excluded,
-                _,
-            ) => Placed::Waiting,
+            BacklogEntry::Assigned(_) => Placed::Known,
+            BacklogEntry::Nothing | BacklogEntry::Unwanted(_) => Placed::Waiting,
         };
         self.forget();
         placed
@@ -212,11 +203,7 @@ impl Backlog {
                 Recalled::Here(fragment)
             }
             BacklogEntry::Assigned(_) => Recalled::Awaited,
-            BacklogEntry::Nothing
-            | BacklogEntry::Inhibited
-            | BacklogEntry::Closed
-            | BacklogEntry::Excluded
-            | BacklogEntry::Over => Recalled::Gone,
+            BacklogEntry::Nothing | BacklogEntry::Unwanted(_) | BacklogEntry::Over => Recalled::Gone,
         }
     }
 
@@ -315,9 +302,7 @@ impl Backlog {
             let go = match self.entries.front() {
                 Some(BacklogEntry::Over) => true,
                 Some(BacklogEntry::Assigned(_)) => self.entries.len() > REMEMBERED,
-                Some(BacklogEntry::Inhibited | BacklogEntry::Closed | BacklogEntry::Excluded) => {
-                    self.entries.len() > self.remembered
-                }
+                Some(BacklogEntry::Unwanted(_)) => self.entries.len() > self.remembered,
                 Some(BacklogEntry::Nothing) => decided && self.entries.len() > REMEMBERED,
                 Some(BacklogEntry::Held(_)) | None => false,
             };

@@ -79,9 +79,10 @@ impl Exclusions<'_> {
             let core = &mut *self.core;
             core.planned_changes.replace(&change);
             core.books.note_exclusion(change.clone(), &mut core.outbox, now);
+            let (id, named) = (change.source, core.plan.named(Peer::Source(change.source)));
+            let why = if change.why.is_empty() { "without a reason" } else { &change.why };
+            tracing::info!(source = %id, %from, why, "{named} is {} from event {from} on, as an operator asked: {why}", change.what());
             if from > next {
-                let (id, named) = (change.source, core.plan.named(Peer::Source(change.source)));
-                tracing::info!(source = %id, %from, "{named} is to be {} from event {from} on", change.what());
                 core.planned_changes.plan(change);
             } else {
                 self.apply(&change, index, request.from.is_none());
@@ -194,8 +195,5 @@ impl Exclusions<'_> {
         }
         // Before all peers have come, there is no roster that could change.
         core.due.roster |= core.roster.version() > 0 || core.roster.is_complete();
-        let (id, named) = (change.source, core.plan.named(Peer::Source(change.source)));
-        let (from, why) = (change.from, &change.why);
-        tracing::info!(source = %id, %from, why, "{named} is {} from event {from} on: {why}", change.what());
     }
 }

@@ -19,11 +19,11 @@ pub(in crate::supervisor) struct Owing {
     /// Those of `excluded` for which earlier events do not wait either.
     released: SourceSet,
     /// Sources without which events are complete.
-    expendable: SourceSet,
+    pub(super) expendable: SourceSet,
     /// Those of `expendable` that send fragments of some events only.
-    sporadic: SourceSet,
+    pub(super) sporadic: SourceSet,
     /// Time for which an event that has all other fragments waits for sporadic sources.
-    sporadic_wait: Duration,
+    pub(super) sporadic_wait: Duration,
 }
 
 impl Owing {
@@ -46,18 +46,6 @@ impl Owing {
 
     pub(in crate::supervisor) fn released(&self) -> &SourceSet {
         &self.released
-    }
-
-    pub(in crate::supervisor) fn expendable(&self) -> &SourceSet {
-        &self.expendable
-    }
-
-    pub(in crate::supervisor) fn sporadic(&self) -> &SourceSet {
-        &self.sporadic
-    }
-
-    pub(in crate::supervisor) fn sporadic_wait(&self) -> Duration {
-        self.sporadic_wait
     }
 
     pub(in crate::supervisor) fn is_sporadic(&self, index: SourceIndex) -> bool {

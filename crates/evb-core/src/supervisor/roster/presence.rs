@@ -244,10 +244,10 @@ fn message_of(roster: &Roster, gathering: bool) -> crate::wire::control::Roster 
         awaited: roster.numbers(&roster.awaited),
         quiet: roster.numbers(roster.readouts.quiet()),
         excluded: roster.numbers(roster.owing.excluded()),
-        expendable: roster.numbers(&roster.owing.expendable().without(roster.owing.sporadic())),
+        expendable: roster.numbers(&roster.owing.expendable.without(&roster.owing.sporadic)),
         released: roster.numbers(roster.owing.released()),
-        sporadic: roster.numbers(roster.owing.sporadic()),
-        sporadic_wait_ns: roster.owing.sporadic_wait().as_nanos() as u64,
+        sporadic: roster.numbers(&roster.owing.sporadic),
+        sporadic_wait_ns: roster.owing.sporadic_wait.as_nanos() as u64,
     }
 }
 
