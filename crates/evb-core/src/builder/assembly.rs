@@ -149,10 +149,12 @@ impl Assembly {
         self.opened
     }
 
-    /// Returns the arrivals of the last two fragments; `None` if any fragment is missing.
+    /// Returns the arrivals of the last two fragments; `None` if any fragment is missing, or none
+    /// has arrived, which a complete event only permits if it spares sources.
     #[inline]
-    pub(super) fn completed_by(&self) -> Option<Arrivals> {
-        (self.is_complete() && !self.arrived.is_empty()).then_some(self.arrivals)
+    pub(super) fn completed_by(&self) -> Option<&Arrivals> {
+        let has_some = !self.spares_some || !self.arrived.is_empty();
+        (self.is_complete() && has_some).then_some(&self.arrivals)
     }
 
     /// Returns true if that source announced its fragment.
@@ -174,7 +176,8 @@ impl Assembly {
     /// Returns true if a fragment was announced and has not arrived.
     #[inline]
     pub(super) fn has_unfinished(&self) -> bool {
-        !self.arrived.is_superset(&self.announced)
+        let lacks_some = self.lacking > 0 || self.spares_some;
+        lacks_some && !self.arrived.is_superset(&self.announced)
     }
 
     /// Returns sources and lane offsets of the fragments that were announced and have not arrived.
