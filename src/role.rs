@@ -60,7 +60,7 @@ pub(crate) fn keep_awake(asked: Option<bool>, queue: Duration) -> Option<host::A
     }
     let awake = host::keep_awake();
     if let Err(error) = &awake {
-        tracing::info!(%error, "this process cannot keep its cores awake between packets, so it answers each grant later, by the time that a core takes to wake: {error}; allow its user to write to /dev/cpu_dma_latency");
+        tracing::info!(%error, "this process cannot keep its cores awake between packets, so it may work more slowly, but it loses no data: {error}; to change that, allow its user to write to /dev/cpu_dma_latency");
     }
     awake.ok()
 }
@@ -89,10 +89,10 @@ pub enum RoleError {
     #[error(transparent)]
     Resolve(#[from] ResolveError),
     /// The supervisor sent bytes that are no control message.
-    #[error("the supervisor broke the protocol: {0}; {SAME_RELEASE}")]
+    #[error("the supervisor broke the protocol: {0}")]
     Supervisor(#[from] LinkError),
     /// The control connection broke during the run, and the role could not connect again.
-    #[error("lost the supervisor ({cause}), and gave up after {}, because it could not register again: {last}; {held}; if the supervisor is down, start it, then this role", time(*tried))]
+    #[error("lost the supervisor ({cause}), and could not register again within {}: {last}; {held}; start this role again when the supervisor runs", time(*tried))]
     Abandoned {
         /// Reason for which the connection broke.
         cause: String,
@@ -111,7 +111,7 @@ pub enum RoleError {
     Roster(String),
     /// A peer's lane cannot begin.
     #[error(
-        "a connection (lane) of this role cannot begin: {0}; the lines above name its peer; {SAME_RELEASE}"
+        "a connection (lane) of this role cannot begin, because its other side broke the protocol: {0}; the lines above name it; {SAME_RELEASE}"
     )]
     Lane(#[from] LaneError),
     /// The source's trigger counter cannot be.
@@ -123,7 +123,9 @@ pub enum RoleError {
     )]
     CounterOnDemand,
     /// The sink could not begin.
-    #[error("the builder's sink cannot begin: {0}; correct that, or `sink` in its configuration")]
+    #[error(
+        "this builder's sink cannot begin, so the builder takes no part in the run: {0}; repair the sink's directory or program, or give another `sink` in the configuration, then start the builder again"
+    )]
     Sink(String),
     /// The sink's thread is gone: the sink has panicked.
     #[error(
@@ -131,9 +133,7 @@ pub enum RoleError {
     )]
     SinkGone,
     /// The operating system refused a thread, a timer or a runtime.
-    #[error(
-        "the operating system refused a thread, a timer or an open file: {0}; raise the limits of this process, which `ulimit -a` shows"
-    )]
+    #[error("{}", of_system(.0))]
     System(#[from] io::Error),
     /// The builder's memory would exceed its limit.
     #[error(
@@ -163,7 +163,7 @@ pub enum RoleError {
     Aborted,
     /// The role's thread ended without a result, which is a defect of evb.
     #[error(
-        "its thread ended without a result, which is a fault of evb: start it again, and report this with its log"
+        "this role's thread ended without a result, which is a fault of evb: start the role again, and report this with its log"
     )]
     Vanished,
 }
@@ -180,6 +180,16 @@ impl From<RoleFault> for RoleError {
             RoleFault::NotJoined(_) | RoleFault::Unreadable(_) => Self::Vanished,
         }
     }
+}
+
+/// Returns the words for an error of the operating system. The words of evb have their own remedy.
+fn of_system(error: &io::Error) -> String {
+    if error.get_ref().is_some() {
+        return error.to_string();
+    }
+    format!(
+        "the operating system refused this role a thread, a timer, a socket or a file: {error}; raise the limits of this process, which `ulimit -a` shows, then start it again"
+    )
 }
 
 /// Refuses a transport that is not part of this build.

@@ -95,7 +95,12 @@ impl SinkError {
     fn gone_in_words(&self) -> Option<String> {
         let numbers = self.gone.iter().map(|event| event.number()).collect::<BTreeSet<u64>>();
         let count = numbers.len();
-        (count > 0).then(|| format!("{count} stored events are gone ({}): {}", ranges(numbers), self.cause))
+        let what = if count == 1 {
+            "1 stored event is gone".to_owned()
+        } else {
+            format!("{count} stored events are gone")
+        };
+        (count > 0).then(|| format!("{what} ({}): {}; find what removed or changed them, and see whether a copy of the files has them", ranges(numbers), self.cause))
     }
 
     /// Returns the description of the cause.

@@ -92,7 +92,10 @@ impl TriggerListener {
             match self.socket.poll_recv_from(cx, &mut buffer) {
                 Poll::Ready(Ok(from)) => match parse_datagram(buffer.filled()) {
                     Ok(asked) => return Poll::Ready(asked),
-                    Err(error) => self.log.record(format_args!("refused a message from {from}"), &error),
+                    Err(error) => self.log.record(
+                        format_args!("ignored a message from {from}, and made no event of it"),
+                        &error,
+                    ),
                 },
                 // The error is an ICMP answer to a datagram that this socket never sent.
                 Poll::Ready(Err(_)) => {}

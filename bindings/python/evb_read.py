@@ -183,6 +183,17 @@ class Damaged(Exception):
         self.torn = torn
         """Whether this is the torn tail of a file whose writer was killed."""
 
+    @property
+    def remedy(self):
+        """What to do about it."""
+        if self.torn:
+            return "verify all files of the run to see if the event is elsewhere"
+        if "newer evb" in str(self):
+            return "read this one with the newer evb"
+        if str(self).endswith(_PAST_END):
+            return "read the file again after the run, or restore it from a copy"
+        return "restore the file from a copy"
+
 
 class _Refused(Exception):
     """A section or flag that only a newer reader understands (FILE-14)."""
@@ -390,9 +401,9 @@ def _header_2(data):
     creator, kind, comment = (sections.get(number, b"").decode("utf-8") for number in (1, 2, 3))
     names = [_names(sections.get(number, b"")) for number in (4, 5)]
     if flags & ~1:
-        raise _Refused("its flags %#06x need a newer evb" % (flags & ~1))
+        raise _Refused("its flags %#06x need a newer evb: read it with that" % (flags & ~1))
     if refused is not None:
-        raise _Refused("section %d of its header is required and needs a newer evb" % refused)
+        raise _Refused("section %d of its header is required and needs a newer evb: read it with that" % refused)
     builder, run_id = None if flags & 1 else builder, run_id.hex() if any(run_id) else ""
     return Header(
         run, epoch, builder, sequence, created, ids, creator, 2, run_id, begun, CLOCKS.get(clock, "unknown"), kind,
@@ -489,9 +500,22 @@ class _Layout2:
 
 
 _LENGTHS = "the lengths in the record's head contradict each other"
-_PAST_END = "the file ends inside this record: it was cut off, or its builder still writes it; read it again after the run"
-_UNCHECKED = "the record's head is not checked: too many heads before it were checked in vain"
+_PAST_END = "the file ends inside this record: it was cut off, or its builder still writes it"
+_UNCHECKED = "this record is not checked, because too much of the file before it is damaged"
 _RESERVED = "the flags in the record's head contradict the rest of the record"
+_NO_EVENT_FILE = (
+    "it is not an event file, or its beginning is damaged (it is not 89 45 56 42 0d 0a 1a 0a): give an event file, or"
+    " restore it from a copy"
+)
+_SHORT_HEADER = (
+    "it ends inside its header, so it holds no event: a builder that is stopped at once leaves such a file, which can"
+    " be removed; if it was longer, restore it from a copy"
+)
+_LATER_VERSION = "its format is version %d, but this program reads versions 1 and %d: use a newer evb"
+_BY_SCAN = ": readers find the records without it; `evbd merge` makes a file with a right index"
+_CONTRADICTION = (
+    "its header contradicts itself, a fault of the program that wrote it: report that fault to the authors of the program"
+)
 
 
 class EventFile:
@@ -505,7 +529,9 @@ class EventFile:
         self.recovered = None
         """'closing block' or 'records' if the header is damaged, and its content comes from there."""
         if not os.path.isdir(self.path) and not stat.S_ISREG(os.stat(self.path).st_mode):
-            raise NotAnEventFile("%s: it is not a regular file" % self.path)  # a pipe would wait for a writer
+            # A pipe would wait for a writer.
+            what = "it is not a regular file; give an event file, or a directory of event files"
+            raise NotAnEventFile("cannot read %s: %s" % (self.path, what))
         self._file = open(self.path, "rb")
         try:
             self.size = os.fstat(self._file.fileno()).st_size
@@ -559,15 +585,15 @@ class EventFile:
         if data is not None:
             self._use_header(data)
         elif self._read(0, 10) == FILE_MAGIC + b"\1\0" or not self._header_from_records():
-            raise NotAnEventFile("%s: %s" % (self.path, problem))
+            raise NotAnEventFile("cannot read %s: %s" % (self.path, problem))
 
     def _intact_header(self):
         """The bytes of the header, or None and what is wrong with them (FILE-10, FILE-11)."""
         front = self._read(0, _FRONT.size)
         if front[:8] != FILE_MAGIC[: len(front)]:
-            return None, "not an event file"
+            return None, _NO_EVENT_FILE
         if len(front) < _FRONT.size:
-            return None, "ends inside its header, so it holds no event"
+            return None, _SHORT_HEADER
         _, version, _, length = _FRONT.unpack(front)
         least, most = {1: (_HEADER_1.size + 8, MAX_HEADER_1), 2: (_LEAST_HEADER, MAX_HEADER)}.get(version, (8, MAX_HEADER))
         fits = least <= length <= most and (length % 8 == 0 or version > 2)
@@ -575,22 +601,22 @@ class EventFile:
         if data is not None and len(data) == length and crc64(data[:-8]) == int.from_bytes(data[-8:], "little"):
             return data, None
         if version not in (1, 2):
-            return None, "format version %d, but this program reads 1 and %d: use a newer one" % (version, NEWEST_VERSION)
+            return None, _LATER_VERSION % (version, NEWEST_VERSION)
         if data is not None and len(data) < length:
-            return None, "ends inside its header, so it holds no event"
+            return None, _SHORT_HEADER
         return None, "its header is damaged (checksum): restore it from a copy"
 
     def _use_header(self, data):
         _, version, _, length = _FRONT.unpack_from(data)
         self._tag, self.first_record = int.from_bytes(data[-8:], "little"), length
         if version not in (1, 2):
-            raise NotAnEventFile("%s: format version %d, but this program reads 1 and %d: use a newer one" % (self.path, version, NEWEST_VERSION))
+            raise NotAnEventFile("cannot read %s: %s" % (self.path, _LATER_VERSION % (version, NEWEST_VERSION)))
         try:
             self.header = _header_1(data) if version == 1 else _header_2(data)
         except (ValueError, struct.error):
-            raise NotAnEventFile("%s: its header contradicts itself" % self.path) from None
+            raise NotAnEventFile("cannot read %s: %s" % (self.path, _CONTRADICTION)) from None
         except _Refused as refused:
-            raise NotAnEventFile("%s: %s" % (self.path, refused)) from None
+            raise NotAnEventFile("cannot read %s: %s" % (self.path, refused)) from None
         self._layout = _Layout1(self._tag) if version == 1 else _Layout2(self._tag, data)
 
     def _copy_of_header(self):
@@ -687,7 +713,8 @@ class EventFile:
         if length > available:
             raise Damaged(offset, 0, _PAST_END)
         if layout.is_of_another_file(prefix):
-            raise Damaged(offset, 0, "the record has the file tag of another file")
+            what = "the record belongs to another file: it is an old disk block, or was copied into this one"
+            raise Damaged(offset, 0, what)
         if vain is None:
             return self._whole_head(offset, head, length)
         # Each few bytes may be the front of a head of megabytes, and a small file could take hours (FILE-39).
@@ -733,7 +760,8 @@ class EventFile:
         start = event.length - _aligned(size)
         data = self._read(event.offset + start, event.length - start)
         if len(data) < event.length - start:
-            raise Damaged(event.offset, event.length, "the file has become shorter", event.id)
+            what = "event %d: the file has become shorter since it was opened" % event.id
+            raise Damaged(event.offset, event.length, what, event.id)
         at, parts = 0, []
         for part in event.fragments:
             payload = data[at : at + part.length]
@@ -887,7 +915,8 @@ class EventFile:
             return None
         event = self._head(found.offset)
         if (event.id, event.epoch) != (found.event, found.epoch):
-            raise Damaged(found.offset, event.length, "the index promises event %d here" % event_id, event_id)
+            what = "the index of the file points here for event %d, but another record stands here" % event_id
+            raise Damaged(found.offset, event.length, what, event_id)
         return self._payloads(event)
 
 
@@ -940,7 +969,7 @@ class Run:
                 try:
                     event = files[place]._payloads(files[place]._head(offset))
                 except Damaged as damage:
-                    _say("! %s: %s" % (self.files[place], damage), file=sys.stderr)
+                    _say("! %s %s; the event is left out: %s" % (self.files[place], damage, damage.remedy), file=sys.stderr)
                     continue
                 last = number
                 yield event
@@ -1036,7 +1065,7 @@ def utc_text(unix_ns):
 
 
 def _list_of(causes):
-    return ", ".join("%d" % one if why == "unknown" else "%d (%s)" % (one, why) for one, why in causes.items())
+    return ", ".join("source %d" % one + ("" if why == "unknown" else " (%s)" % why) for one, why in causes.items())
 
 
 def _state(event):
@@ -1067,7 +1096,7 @@ def _print_head(file):
         file.path, run, header.epoch, who, header.sequence, file.size, header.version, file.index_state,
         _shown(header.creator) or "unknown"))
     if file.recovered:
-        _say("! the header is damaged; recovered from %s" % _ORIGINS[file.recovered])
+        _say("! the header is damaged; recovered from %s; `evbd merge` makes a file with a whole header" % _ORIGINS[file.recovered])
     if header.begun_unix_ns:
         _say("run begun %s (supervisor's clock: %s)" % (utc_text(header.begun_unix_ns), header.clock))
     for what, text in (("kind", header.kind), ("comment", header.comment)):
@@ -1080,14 +1109,17 @@ def _print_head(file):
         _say("source %d is %s from event %d on%s" % (one.source, what, one.from_event, why))
 
 
-_ORIGINS = {"closing block": "the closing block", "records": "its records"}
+_ORIGINS = {
+    "closing block": "the closing block, so nothing is lost",
+    "records": "its records, so kind, comment and names are lost, but no event",
+}
 
 
 def _print_list(file, epochs):
     _say("%12s %7s %9s %12s %12s  state" % ("event", "epoch", "fragments", "payload", "offset"))
     for item in file.scan(payloads=False):
         if isinstance(item, Damaged):
-            _say("! %s" % item)
+            _say("! %s %s; other events can be read; %s" % (file.path, item, item.remedy))
             continue
         if not epochs[0] <= item.epoch <= epochs[1]:
             continue
@@ -1122,18 +1154,21 @@ class _Tally:
     def add(self, file):
         """Reads a file to its end, and prints what is wrong with it."""
         self.clean = self.clean and file.index_state != "damaged" and not file.recovered
+        if file.index_state == "damaged":
+            _say("! the checksum of the index is wrong%s" % _BY_SCAN)
         entries = []
         for item in file.scan():
             if isinstance(item, Damaged):
                 self.clean, entries = False, None
-                _say("! %s (%s of %d B)" % (item, "torn tail" if item.torn else "damage", item.length))
+                kind = "torn tail of %d B, as the builder was stopped while it wrote" if item.torn else "damage of %d B"
+                _say("! %s %s (%s); other events can be read; %s" % (file.path, item, kind % item.length, item.remedy))
             else:
                 self._event(item)
                 if entries is not None:
                     entries.append(IndexEntry(item.id, item.epoch, item.offset))
         if entries is not None and file.index_state == "present" and sorted(entries) != file.told_index():
             self.clean = False
-            _say("! the index does not match the records of the file")
+            _say("! the index does not match the records of the file%s" % _BY_SCAN)
 
     def _event(self, event):
         if not self.epochs[0] <= event.epoch <= self.epochs[1]:
@@ -1141,7 +1176,7 @@ class _Tally:
         self.payload += sum(part.length for part in event.fragments)
         if (event.id, event.epoch) in self.records:
             self.clean = False
-            _say("! event %d of epoch %d is there again at byte %d" % (event.id, event.epoch, event.offset))
+            _say("! event %d of epoch %d is there again at byte %d; its first copy counts" % (event.id, event.epoch, event.offset))
             return
         self.records.add((event.id, event.epoch))
         lacks = None if event.whole else (event.missing_causes, event.absent_causes, _state(event))
@@ -1165,6 +1200,8 @@ class _Tally:
         _say("%d events, %d complete%s, %d incomplete, %s%d superseded copies, %d B of payload: %s" % (
             events, events - incomplete, " (of these, %s)" % ", ".join(without) if without else "", incomplete,
             "%d misaligned, " % misaligned if misaligned else "", self.superseded, self.payload, "clean" if clean else "NOT CLEAN"))
+        if incomplete:
+            _say("incomplete events: the logs of the missing sources say why; the other fragments are intact")
         if self.superseded:
             _say("superseded copies: nothing needs to be done; another builder built these events again, and the newer copy of each counts")
         return clean
@@ -1184,14 +1221,14 @@ def _verify(runs, epochs):
         same = [run for run in runs if run.number == number]
         if len(same) > 1:
             clean = False
-            _say("! several runs have the number %d: %s" % (number, ", ".join(map(str, same))))
+            _say("! several runs have the number %d: %s; choose one with --run, by the first digits of its id" % (number, ", ".join(map(str, same))))
     return clean
 
 
 def _several(runs):
     """Why these runs cannot be read as one, and what to do."""
     unknown = Counter(run.number for run in runs if not run.run_id)
-    way_out = "choose one with --run"
+    way_out = "choose one with --run, by its number or, if that is not enough, by the first digits of its id"
     if any(count > 1 for count in unknown.values()):
         way_out = "choose the records of one with --epoch A..B, or take them for one run with --same-run"
     return "the files are of %d runs: %s; %s" % (len(runs), ", ".join(map(str, runs)), way_out)
@@ -1211,11 +1248,16 @@ def _show_event(runs, number, epochs, with_bytes):
     found = None
     for path in runs[0].files:
         with EventFile(path) as file:
-            event = file.event(number, epochs)
+            try:
+                event = file.event(number, epochs)
+            except Damaged as damage:
+                _say("%s %s; %s" % (path, damage, damage.remedy), file=sys.stderr)
+                return 1
         if event is not None and (found is None or event.epoch > found.epoch):
             found = event
     if found is None:
-        _say("%s: no event %d" % (", ".join(runs[0].files), number), file=sys.stderr)
+        where = ", ".join(runs[0].files)
+        _say("event %d is not in %s: give all files of the run, or another event id" % (number, where), file=sys.stderr)
         return 1
     _print_event(found, with_bytes)
     return 0
@@ -1226,7 +1268,7 @@ def _epochs(text):
     try:
         return int(first or 0), int(last or (1 << 64) - 1) if dots else int(first)
     except ValueError:
-        raise argparse.ArgumentTypeError("%r is not A..B" % text) from None
+        raise argparse.ArgumentTypeError("%r is no range of epochs: give A..B, A.. or ..B" % text) from None
 
 
 def _arguments(arguments):
@@ -1242,8 +1284,18 @@ def _arguments(arguments):
                         help="only records of these epochs; files that have no run id are then one run")
     arguments = parser.parse_args(arguments)
     if arguments.hex and arguments.event is None:
-        parser.error("--hex needs --event N")
+        parser.error("--hex shows the bytes of one event: give --event N too")
     return arguments
+
+
+def _told(error):
+    """The words about a file that cannot be read, with what to do."""
+    if isinstance(error, NotAnEventFile):
+        return str(error)
+    advice = {FileNotFoundError: "check the path", PermissionError: "give this user access to it"}.get(
+        type(error), "check the disk, or read a copy of the file"
+    )
+    return "cannot read %s: %s (os error %s); %s" % (error.filename, error.strerror, error.errno, advice)
 
 
 def main(arguments=None):
@@ -1253,10 +1305,11 @@ def main(arguments=None):
         runs, unusable = runs_of(files, arguments.same_run or arguments.epoch is not None)
         epochs = arguments.epoch or (0, (1 << 64) - 1)
         for _, error in unusable:
-            _say(error, file=sys.stderr)
+            _say(_told(error), file=sys.stderr)
         if not runs:
             if not unusable:
-                _say("no event files (*.evb) at %s" % ", ".join(arguments.paths), file=sys.stderr)
+                at = ", ".join(arguments.paths)
+                _say("no event files (*.evb) at %s; give the directory of a sink, or its files" % at, file=sys.stderr)
             return 2
         if arguments.run is not None:
             found, runs = runs, _selected(runs, arguments.run)
@@ -1278,10 +1331,10 @@ def main(arguments=None):
             return 0
         return 0 if _verify(runs, epochs) and not unusable else 1
     except Damaged as damage:
-        _say(damage, file=sys.stderr)
+        _say("%s; %s" % (damage, damage.remedy), file=sys.stderr)
         return 1
     except (NotAnEventFile, OSError) as error:
-        _say(error, file=sys.stderr)
+        _say(_told(error), file=sys.stderr)
         return 2
 
 

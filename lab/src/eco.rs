@@ -129,7 +129,8 @@ pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
         eprintln!("SKIP: {reason}");
         return Ok(SKIPPED);
     }
-    fs::create_dir_all(&args.out).with_context(|| args.out.display().to_string())?;
+    fs::create_dir_all(&args.out)
+        .with_context(|| format!("cannot create the folder {}; give another --out", args.out.display()))?;
     let out = args.out.canonicalize()?;
     let setting = || -> Result<Setting> { Ok(Setting { evbd: evbd(args)?, out: out.clone() }) };
     match &args.part {
@@ -153,11 +154,13 @@ pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
 /// Returns the path of the requested evbd, or of the last one built.
 fn evbd(args: &EcoArgs) -> Result<PathBuf> {
     if let Some(evbd) = &args.evbd {
-        return evbd.canonicalize().with_context(|| evbd.display().to_string());
+        return evbd.canonicalize().with_context(|| format!("--evbd {} cannot be used", evbd.display()));
     }
     let built =
         ["release", "debug"].map(|profile| checkout::root().join("target").join(profile).join("evbd"));
     let age = |path: &PathBuf| fs::metadata(path).and_then(|file| file.modified()).ok();
     let newest = built.into_iter().filter(|path| path.is_file()).max_by_key(age);
-    newest.context("there is no evbd: `cargo build --release -p evb-daemon`, or --evbd")
+    newest.context(
+        "there is no evbd: build it with `cargo build --release -p evb-daemon`, or give its path with --evbd",
+    )
 }

@@ -297,7 +297,8 @@ fn run_here(args: &LabArgs) -> Result<bool> {
         let LabArgs { mtu, trains, .. } = *args;
         return hold(Shape { sources, builders, rate, port_buffer, mtu, trains, tree }, loss);
     }
-    fs::create_dir_all(&args.out).with_context(|| format!("creating {}", args.out.display()))?;
+    fs::create_dir_all(&args.out)
+        .with_context(|| format!("cannot create the folder {}; give another --out", args.out.display()))?;
     let bench = Bench {
         out: args.out.canonicalize()?,
         evbd: checkout::evbd(args.evbd.as_deref())?,
@@ -345,15 +346,20 @@ fn run_here(args: &LabArgs) -> Result<bool> {
 /// the lab can run.
 fn lacks() -> Option<String> {
     if !is_root() {
-        return Some("network namespaces and queueing disciplines need root".into());
+        return Some("network namespaces and queueing disciplines need root: run this as root".into());
     }
     let missing = |tool: &&str| Command::new(tool).arg("--help").output().is_err();
     if let Some(tool) = ["ip", "tc", "ethtool", "unshare"].iter().find(|tool| missing(tool)) {
-        return Some(format!("{tool} is not installed"));
+        return Some(format!("{tool} is not installed: apt-get install iproute2 ethtool util-linux"));
     }
     let tried = Command::new("unshare").args(["--net", "sh", "-ec", PROBE]).output().ok()?;
     let said = String::from_utf8_lossy(&tried.stderr);
-    (!tried.status.success()).then(|| format!("this kernel does not do it all: {}", said.trim()))
+    (!tried.status.success()).then(|| {
+        format!(
+            "this kernel lacks a network device or queueing discipline that the lab needs: {}",
+            said.trim()
+        )
+    })
 }
 
 /// A shell script that creates one of every kind of device, queueing discipline and filter of which
@@ -383,13 +389,13 @@ fn is_root() -> bool {
 fn hold(shape: Shape, loss: f64) -> Result<bool> {
     let network = Network::up(shape)?;
     network.loss("b1", loss)?;
-    println!("{shape} is up; hosts {}; Ctrl-C takes it down", network.hosts().join(" "));
+    println!("{shape} is up with the hosts {}; Ctrl-C takes it down", network.hosts().join(" "));
     let mut before = 0;
     while !interrupt::asked() {
         std::thread::sleep(Duration::from_millis(200));
         let drops = network.ports()?.values().map(|port| port.drops).sum();
         if drops != before {
-            println!("{drops} packets dropped");
+            println!("the ports have dropped {drops} packets so far");
             before = drops;
         }
     }

@@ -180,7 +180,7 @@ impl FrontEndListener {
         match accepted {
             Ok((_, _, peer)) if connections.set.len() >= MAX_FRONT_ENDS as usize => {
                 let source = taker.source().number();
-                tracing::warn!(source, %peer, "this source refused the front end {peer}, because {MAX_FRONT_ENDS} front ends are connected already: close one of them");
+                tracing::warn!(source, %peer, "this source refused the front end {peer}, because {MAX_FRONT_ENDS} front ends are connected already, and gets no fragments from it: close another one, then let it connect again");
             }
             Ok((stream, answers, peer)) => {
                 let arrivals = connections.requests.arrivals(stream);
@@ -280,11 +280,11 @@ async fn connection(
     let source = taker.source().number();
     let mut run = front_ends.run();
     let accepted = fragments.accepted();
-    tracing::info!(source, %peer, "the front end {peer} has connected to this source");
+    tracing::info!(source, %peer, "the front end {peer} has connected to this source, which now takes its fragments");
     let serve = async {
         fragments.open().await?;
         let Some(name) = fragments.name() else { return fragments.pass_on(taker).await };
-        tracing::info!(source, %peer, name, "the front end {peer} of this source says that it is {name}, and speaks version 2 of the front-end protocol");
+        tracing::info!(source, %peer, name, "the front end {peer} of this source says that it is {name}, and speaks version 2 of the front-end protocol, as it should");
         let counts = fragments.wants_counts().then_some(&*accepted);
         tokio::select! {
             received = fragments.pass_on(taker) => received,
@@ -298,7 +298,7 @@ async fn connection(
     let count = fragments.count();
     match ended {
         Ok(()) => {
-            tracing::info!(source, %peer, "the front end {peer} has closed its connection to this source, after {}", counted(count, "fragment"))
+            tracing::info!(source, %peer, "the front end {peer} has closed its connection to this source, after {}, which all arrived; if it should go on, see its log", counted(count, "fragment"))
         }
         Err(FrontEndError::Push(PushError::Ended)) => {}
         Err(reason) => {

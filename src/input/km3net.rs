@@ -58,7 +58,7 @@ pub enum Km3netFlaw {
         version: u16,
     },
     /// A frame contradicts the header of its timeslice.
-    #[error("frame {frame} of timeslice {slice}: {what}")]
+    #[error("frame {frame} of timeslice {slice} is wrong: {what}")]
     Frame {
         /// The timeslice's number.
         slice: usize,
@@ -226,7 +226,7 @@ fn parse_slice(
 /// Returns length and module of the frame at the start of `bytes`, which must repeat the `common`
 /// header.
 fn parse_frame(bytes: &[u8], common: &[u8]) -> Result<(usize, u32), &'static str> {
-    let Some(mut head) = bytes.get(..FRAME_HEAD) else { return Err("cut short") };
+    let Some(mut head) = bytes.get(..FRAME_HEAD) else { return Err("it is cut short") };
     let length = usize::try_from(head.get_i32_le()).map_err(|_| "its length is negative")?;
     if !(FRAME_HEAD..=bytes.len()).contains(&length) {
         return Err("its length does not fit into the timeslice");

@@ -61,7 +61,7 @@ async fn follow(
                 Ok(()) => {}
                 Err(PushError::Ended) => return,
                 Err(error) => {
-                    tracing::error!(event_id = event, %error, "this source refused the fragment that its readout made for event {event}: {error}");
+                    tracing::error!(event_id = event, %error, "this source refused the fragment that its readout made for event {event}, which is lost, and the run goes on: {error}");
                 }
             }
         }

@@ -167,8 +167,12 @@ fn log(outcome: &Result<RunOutcome, RoleError>) {
         Err(error @ (RoleError::Unwanted | RoleError::Aborted)) => {
             tracing::debug!(%error, "the role ended early");
         }
-        // The ledger states the data lost by this error.
-        Err(error) => tracing::warn!(%error, "this role has left the run: {error}"),
+        Err(error @ RoleError::Join(_)) => {
+            tracing::warn!(%error, "this role takes no part in the run: {error}");
+        }
+        Err(error) => {
+            tracing::warn!(%error, "this role has left the run, whose report names the events that this costs: {error}");
+        }
     }
 }
 

@@ -257,12 +257,16 @@ impl<S: System> Driver<S> {
         if self.listener.as_ref().is_none_or(|(address, _)| *address != config.listen) {
             self.listener = None;
             let listener = listen(&config.listen).await.map_err(|error| supervisor(&error))?;
-            let listener = listener.into_std().map_err(|error| supervisor(&error))?;
+            let listener = listener.into_std().map_err(|error| {
+                supervisor(&format_args!("cannot keep its listener: {error}; raise `ulimit -n`"))
+            })?;
             self.listener = Some((config.listen.clone(), listener));
         }
         self.read_earlier_runs(&config);
         let Some((_, listener)) = &self.listener else {
-            return Err(supervisor(&"it does not listen"));
+            return Err(supervisor(
+                &"it has lost its listener, which is a fault of evb: report it with the logs",
+            ));
         };
         let system = &mut self.system;
         let opened = OpenRun::open(listener, config, |address, plan| system.join(address, plan)).await;

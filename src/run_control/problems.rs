@@ -91,19 +91,19 @@ fn before_the_run(survey: &Survey, found: &mut Vec<Problem>) {
     let builders = survey.builders.iter().map(|seat| (seat.named(), seat.presence, &seat.parting));
     let up = survey.sources.iter().filter(|source| source.presence == Presence::Up);
     found.extend(up.filter_map(unconnected));
-    let remedy = "mend that; its log may say more";
+    let remedy = "then start it again, because it does not take part without that; its log may say more";
     for (subject, _, reason) in sources
         .chain(builders)
         .filter(|(_, presence, reason)| *presence == Presence::Absent && !reason.is_empty())
     {
-        found.push(Problem::new(Severity::Warning, subject, format!("absent: {reason}"), remedy));
+        found.push(Problem::new(Severity::Warning, subject, format!("has left: {reason}"), remedy));
     }
 }
 
 /// Returns the problem of a source that should have a front end, and has none.
 fn unconnected(source: &SourceSurvey) -> Option<Problem> {
     let front_ends = source.front_ends?;
-    let remedy = "start its front end; if it runs, check the address to which it connects";
+    let remedy = "events lack its fragments until one is: start its front end, and check the address to which it connects";
     let problem = || Problem::new(Severity::Warning, source.named(), "no front end is connected", remedy);
     (front_ends.expected > 0 && front_ends.connected == 0).then(problem)
 }
@@ -163,7 +163,7 @@ fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
             Severity::Warning,
             &subject,
             "not connected to all builders",
-            "its log says which builder it does not reach",
+            "it tries again by itself; its log says which builder it does not reach: check that one and the network",
         )),
         Presence::NoReadout => found.push(no_readout(source)),
         Presence::Up => found.extend(unconnected(source)),
@@ -171,22 +171,22 @@ fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
     let malformed = source.live.as_ref().and_then(|live| live.unused.get("malformed").copied());
     if let Some(malformed @ 1..) = malformed {
         let text = format!("its front end sent {} that cannot be read", counted(malformed, "fragment"));
-        let remedy =
-            "correct what it sends: event ids start at 1; the log of this source says what was wrong";
+        let remedy = "these are lost; correct what it sends: event ids start at 1; the log of this source says what was wrong";
         found.push(Problem::new(Severity::Bad, &subject, text, remedy));
     }
     if let Some(live) = &source.live
         && live.refused > 0
     {
-        let text = format!("refused {} of its readout", counted(live.refused, "fragment"));
-        found.push(Problem::new(Severity::Bad, &subject, text, "its log names their events, with the cause"));
+        let text = format!("refused {} of its readout, now lost", counted(live.refused, "fragment"));
+        let remedy = "correct the readout, or raise `max_fragment`; its log names the events and the cause";
+        found.push(Problem::new(Severity::Bad, &subject, text, remedy));
     }
     of_counter(source, found);
     if let Some(live) = &source.live
         && let Some(first) = live.contradiction
     {
         let text = format!("two different fragments for {}; {first}", counted(live.contradictions, "event"));
-        let remedy = "compare the event ids of its readout with those of other sources; \
+        let remedy = "evb keeps the first; compare the event ids of its readout with those of other sources; \
                       a front end may have sent fragments of an earlier run";
         found.push(Problem::new(Severity::Bad, &subject, text, remedy));
     }
@@ -197,11 +197,11 @@ fn of_counter(source: &SourceSurvey, found: &mut Vec<Problem>) {
     let Some(live) = &source.live else { return };
     let fragments = live.unplaced + live.lost_wraps + live.counter_invalid;
     let remedy = if live.unplaced > 0 {
-        "reset its boards only between two runs and start a new run, or correct its `counter`; its log says what was read"
+        "these are lost; reset its boards only between two runs and start a new run, or correct its `counter`; its log says what was read"
     } else if live.lost_wraps > 0 {
-        "find out why its boards were silent, and start a new run; its log says what was read"
+        "these are lost; find out why its boards were silent, and start a new run; its log says what was read"
     } else {
-        "correct its `counter`, or what its boards send; its log says what was read"
+        "these are lost; correct its `counter`, or what its boards send; its log says what was read"
     };
     if fragments > 0 {
         let text = format!("its trigger counter gives {} no event", counted(fragments, "fragment"));
@@ -261,24 +261,30 @@ fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {
     }
     let Some(live) = &builder.live else { return };
     if builder.presence == Presence::Up && live.age_s > OLD_REPORT {
-        let text = format!("has not reported for {:.0} s", live.age_s);
-        found.push(Problem::new(Severity::Warning, &subject, text, "check if its host is overloaded"));
+        let text = format!("has not reported for {:.0} s, though it is connected", live.age_s);
+        let remedy = "check whether its host or the network to it is overloaded";
+        found.push(Problem::new(Severity::Warning, &subject, text, remedy));
     }
     if let (Some(free), Some(all)) = (live.sink_free_bytes, live.sink_size_bytes)
         && fraction(free as f64, all as f64) < NEARLY_FULL
     {
         let text = format!("its sink has {} left of {}", size(Bytes::new(free)), size(Bytes::new(all)));
         let severity = if free == 0 { Severity::Bad } else { Severity::Warning };
-        found.push(Problem::new(severity, &subject, text, "make room on that file system"));
+        let remedy =
+            "make room on that file system: when it is full, events wait, and then triggers are inhibited";
+        found.push(Problem::new(severity, &subject, text, remedy));
     }
-    let is_slow = live.last_commit_age_s.is_some_and(|age| age > SLOW_SINK);
-    if builder.presence == Presence::Up && builder.at_sink > 0 && is_slow {
-        let text = format!("{} waiting for its sink", counted(builder.at_sink, "event"));
+    if builder.presence == Presence::Up
+        && builder.at_sink > 0
+        && let Some(age) = live.last_commit_age_s.filter(|age| *age > SLOW_SINK)
+    {
+        let waiting = counted(builder.at_sink, "event");
+        let text = format!("its sink has accepted nothing for {age:.0} s, with {waiting} waiting");
         found.push(Problem::new(
             Severity::Bad,
             &subject,
             text,
-            "check its disk; its log has the error of the sink",
+            "no event is lost yet, and it tries again by itself: check its disk; its log has the error of the sink",
         ));
     }
     if live.crc_errors > 0 {
@@ -287,7 +293,7 @@ fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {
             Severity::Bad,
             &subject,
             text,
-            "check the memory and the network of the hosts",
+            "their events lack them: check the memory of its host and of the sources' hosts, and the network",
         ));
     }
 }
@@ -300,7 +306,7 @@ fn of_events(survey: &Survey, found: &mut Vec<Problem>) {
             Severity::Bad,
             "the run",
             text,
-            "the run's report names the causes, and the logs of the builders name the events",
+            "the logs of the builders name these events with the causes: correct the causes before the next run",
         ));
     }
     if events.incomplete > 0 {
@@ -309,7 +315,7 @@ fn of_events(survey: &Survey, found: &mut Vec<Problem>) {
             Severity::Warning,
             "the run",
             text,
-            "the problems and the list of sources name those that are missing; look at their logs",
+            "the list of sources names those that are missing; look at their logs, and start them again if they are down",
         ));
     }
 }
@@ -319,7 +325,7 @@ fn of_groups(survey: &Survey, severity: Severity, then: &str, found: &mut Vec<Pr
     for group in survey.groups.iter().filter(|group| group.present < group.at_least) {
         let (present, at_least) = (group.present, group.at_least);
         let text = format!("{present} of at least {at_least} sources take part, so {then}");
-        let remedy = "start the others or include them; the list of sources shows what each lacks";
+        let remedy = "start the others or include them; the list of sources shows what keeps each away";
         found.push(Problem::new(severity, format!("group {}", group.name), text, remedy));
     }
 }
@@ -330,7 +336,7 @@ fn of_triggers(triggers: &AnnouncementCounts, found: &mut Vec<Problem>) {
     if triggers.restarts > 0 {
         let text =
             format!("it counts from the beginning again; {} announcements are ignored", triggers.repeated);
-        let remedy = "stop this run, and start the next one together with the trigger program";
+        let remedy = "stop this run, and start the next one together with the trigger program, so that both count from 1";
         found.push(Problem::new(Severity::Bad, subject, text, remedy));
     }
     if triggers.too_far_ahead > 0 {
@@ -354,10 +360,12 @@ fn against_dead_time(cause: &str) -> &'static str {
     match cause {
         "paused" => "resume the run when the reason for the pause is over",
         "supervisor recovering" => "wait: triggers are taken again when sources and builders are back",
-        "the journal's disk" => "look at the disk to which the supervisor writes its journal",
+        "the journal's disk" => {
+            "check the disk to which the supervisor writes its journal; triggers are taken again when it answers"
+        }
         "no source is up" => "start the sources; their logs say why they left",
         cause if cause.starts_with("at_least ") => "start or include more sources of the group",
-        "no readout" => "look at the readout programs of the sources",
+        "no readout" => "start the readout programs of the sources, or look at their logs",
         "no builder is up" => "start the builders; their logs say why they left",
         "builders are busy" => {
             "this limits the rate of the run: add builders or slots, or trigger less often"

@@ -240,7 +240,10 @@ async fn who_is_missing_refuses_the_start() {
     let control = RunControl::new(system, false);
     control.configure().await.unwrap();
     let refusal = control.start().await.unwrap_err();
-    assert_eq!((refusal.refused_by.as_str(), refusal.reason.as_str()), ("source 2", "not registered"));
+    assert_eq!(
+        (refusal.refused_by.as_str(), refusal.reason.as_str()),
+        ("source 2", "not registered with the supervisor")
+    );
     assert!(refusal.remedy.contains("--role source:2"), "{refusal}");
     let status = control.status().await.unwrap();
     assert_eq!((status.state, status.ready), (State::Configured, false));

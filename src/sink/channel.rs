@@ -64,7 +64,7 @@ impl ChannelSink {
 
 impl Sink for ChannelSink {
     async fn write(&mut self, event: &Event) -> Result<(), SinkError> {
-        let gone = |_| SinkError::lost("the program has ended the part that takes the events");
+        let gone = |_| SinkError::lost("the part of the program that takes the events has ended");
         self.0.send(event.clone()).await.map_err(gone)
     }
 }

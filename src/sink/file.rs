@@ -55,7 +55,7 @@ impl FileSink {
     /// Lets an open writer keep what is of use beside the events.
     fn note(&mut self, keep: impl FnOnce(&mut EventFileWriter) -> Result<(), FileError>, what: &str) {
         if let Some(Err(error)) = self.writer.as_mut().map(keep) {
-            tracing::warn!(%error, "{what} is in no file yet, which costs no event: {error}");
+            tracing::warn!(%error, "the files of this builder do not say yet {what}, which costs no event: {error}; make room on its disk, and evb writes it with the next event file");
         }
     }
 
@@ -63,7 +63,9 @@ impl FileSink {
         &mut self,
         act: impl FnOnce(&mut EventFileWriter) -> Result<(), WriteError>,
     ) -> Result<(), SinkError> {
-        let writer = self.writer.as_mut().ok_or_else(|| SinkError::lost("the file is not open"))?;
+        let writer = self.writer.as_mut().ok_or_else(|| {
+            SinkError::lost("its event file is not open, which is a fault of evb (report it with the logs)")
+        })?;
         act(writer).map_err(|error| match error {
             WriteError::Refused { .. } => SinkError::lost(error.to_string()),
             WriteError::Failed { file, not_accepted, gone } => {

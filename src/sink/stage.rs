@@ -215,7 +215,11 @@ impl<S: Sink> SinkBeginning<S> {
     }
 
     async fn begin(&mut self) -> Result<(), SinkError> {
-        let Some(facts) = &self.facts else { return Err(SinkError::lost("the run has not begun")) };
+        let Some(facts) = &self.facts else {
+            return Err(SinkError::lost(
+                "an event came before the run began, which is a fault of evb (report it with the logs)",
+            ));
+        };
         if !self.has_begun {
             self.sink.note_changes(&self.changes.borrow_and_update());
             self.sink.begin(facts).await?;
@@ -342,7 +346,7 @@ async fn write<S: Sink>(
             }
             Err(error) => {
                 let event_id = event.id.number();
-                tracing::error!(event_id, %error, "event {event_id} is lost, because the builder's sink failed: {error}; check the disk or program to which the sink writes");
+                tracing::error!(event_id, %error, "event {event_id} is lost, because the builder's sink failed, and the run goes on: {error}; check the disk or program to which the sink writes");
                 fates[index] = Fate::Failed(error.to_string());
             }
         }
@@ -356,7 +360,7 @@ async fn write<S: Sink>(
         return Err(error);
     }
     let lost = counted(left.len(), "event");
-    tracing::error!(events = left.len(), %error, "{lost} lost, because the builder's sink could not store them: {error}; check the disk or program to which the sink writes");
+    tracing::error!(events = left.len(), %error, "{lost} lost, because the builder's sink could not store them, and the run goes on: {error}; check the disk or program to which the sink writes");
     left.drain(..).for_each(|index| fates[index] = Fate::Failed(error.to_string()));
     Ok(())
 }
@@ -373,6 +377,6 @@ fn fate(event: &Event, verdict: Option<FilterVerdict>) -> Fate {
         None => "the builder's filter returned no verdict for it; correct the filter".to_owned(),
     };
     let event_id = event.id.number();
-    tracing::error!(event_id, cause, "event {event_id} is lost: {cause}");
+    tracing::error!(event_id, cause, "event {event_id} is lost, and the run goes on: {cause}");
     Fate::Failed(cause)
 }

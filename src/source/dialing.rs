@@ -3,7 +3,14 @@
 #[cfg(feature = "udp")]
 mod datagrams;
 
-use std::{future::Future, io::ErrorKind, net::IpAddr, os::fd::AsFd as _, pin::Pin, sync::Arc};
+use std::{
+    future::Future,
+    io::{self, ErrorKind},
+    net::IpAddr,
+    os::fd::AsFd as _,
+    pin::Pin,
+    sync::Arc,
+};
 
 use evb_core::{
     session::{Dial, OPENING},
@@ -60,13 +67,14 @@ impl Dialing {
 
     async fn connect(self, dial: Dial, rate: Option<Rate>) -> Result<Connected, ConnectError> {
         let unreachable = |reason| ConnectError::Unreachable { address: dial.address.clone(), reason };
+        let unready = |reason: io::Error| unreachable(not_set_up(&reason));
         let Self { bind, transport, options, executor, security, .. } = &self;
         let opening = open(&dial.address, *bind, options.congestion_control.as_deref());
         let opening = tokio::time::timeout(OPENING, opening).await;
         let stream = opening.unwrap_or_else(|_| Err(unreachable(ErrorKind::TimedOut.into())))?;
-        options.apply(&stream).map_err(unreachable)?;
+        options.apply(&stream).map_err(unready)?;
         if rate.is_some() && *transport == Transport::Tcp {
-            executor.prepare(stream.as_fd(), rate).map_err(unreachable)?;
+            executor.prepare(stream.as_fd(), rate).map_err(unready)?;
         }
         let peer = stream.peer_addr().map_err(unreachable)?;
         let (channel, welcome) =
@@ -84,4 +92,12 @@ impl Dialing {
             _ => Ok((Box::new(SourceEnd::new(channel)), welcome, None)),
         }
     }
+}
+
+/// Returns the error of a connection for which this host refuses an option.
+fn not_set_up(reason: &io::Error) -> io::Error {
+    let words = format!(
+        "this host cannot set up the connection: {reason}; `evbd doctor` shows what this host permits"
+    );
+    io::Error::new(reason.kind(), words)
 }

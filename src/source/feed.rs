@@ -134,7 +134,7 @@ impl Feed {
             let Some(fragment) = readout.fragment(event) else { continue };
             made += fragment.payload.len() + FRAGMENT_COST;
             if let Err(error) = role.push(fragment, now) {
-                tracing::error!(%error, "this source refused a fragment that its readout made: {error}");
+                tracing::error!(%error, "this source refused a fragment that its readout made, which is lost, and the run goes on: {error}");
             }
         }
         made > 0
@@ -167,7 +167,7 @@ fn push(outlet: &mut Outlet, pushed: Pushed, role: &mut SourceRole, now: Instant
         // `Source::push` has checked its fragment, but a permit has not. The state machine counts
         // the fragments that it refuses.
         if let Err(error) = role.push(fragment, now) {
-            tracing::error!(%error, "this source refused a fragment of its readout: {error}");
+            tracing::error!(%error, "this source refused a fragment of its readout, which is lost, and the run goes on: {error}");
         }
     }
 }

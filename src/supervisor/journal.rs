@@ -52,7 +52,9 @@ pub enum JournalError {
     #[error("another supervisor uses the journal {0}; stop it, or give each supervisor its own `journal`")]
     Taken(PathBuf),
     /// The file is not a journal, or a journal of another version of evb.
-    #[error("{0} is not a journal of this version of evb; name another file, or move it away")]
+    #[error(
+        "{0} is not a journal of this version of evb, so the supervisor does not touch it; name another file as `journal`, or move this one away"
+    )]
     Foreign(PathBuf),
     /// The journal is damaged before its end: cutting it at the damage would lose the entries
     /// behind the damage.
@@ -268,7 +270,7 @@ fn is_at(file: &File, path: &Path) -> io::Result<bool> {
 fn too_large() -> io::Error {
     io::Error::new(
         io::ErrorKind::FileTooLarge,
-        "the entry is longer than a journal allows, which is a fault of evb",
+        "an entry is longer than a journal allows, which is a fault of evb (report it with the logs)",
     )
 }
 

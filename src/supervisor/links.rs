@@ -60,7 +60,7 @@ impl PeerLink {
         if !self.warned {
             self.warned = true;
             let named = &self.named;
-            tracing::warn!(%peer, "{named} sends more than {MESSAGES_PER_SECOND} control messages a second, and the supervisor reads the rest later: look at the log of {named}, and start {named} again");
+            tracing::warn!(%peer, "{named} sends more than {MESSAGES_PER_SECOND} control messages a second, and the supervisor reads the rest later, which loses nothing, but may delay its events: look at the log of {named}, and start {named} again");
         }
     }
 }

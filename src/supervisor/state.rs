@@ -174,9 +174,11 @@ impl StateKeeper {
     fn send(&self, run: LastRun) {
         let number = run.run;
         if self.runs.try_send(run).is_err() {
+            let path = self.path.display();
             tracing::warn!(
+                %path,
                 run = number,
-                "the disk of the supervisor's state directory does not answer, so run {number} is not kept there: look at the disk"
+                "the disk of the state directory {path} does not answer, so run {number} is not kept there, and a later run may get its number: check the disk, and give the next run a number above {number}"
             );
         }
     }

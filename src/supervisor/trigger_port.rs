@@ -5,6 +5,7 @@
 mod tests;
 
 use std::{
+    io,
     net::SocketAddr,
     pin::Pin,
     task::{Context, Poll},
@@ -124,7 +125,7 @@ impl TriggerPort {
                             let client = clients.swap_remove(index);
                             if let Some(reason) = reason {
                                 log.record(
-                                    format_args!("refused the messages of {}", client.address),
+                                    format_args!("closed the connection of the trigger program at {}, whose triggers it takes again when that connects again", client.address),
                                     &reason,
                                 );
                             }
@@ -158,7 +159,7 @@ impl<S: AsyncRead + Unpin> Client<S> {
             self.line.append(&mut self.input);
             if self.line.len() > MAX_LINE {
                 return Poll::Ready(Err(Some(format!(
-                    "a line has more than {MAX_LINE} bytes; send one number in each line"
+                    "a line has more than {MAX_LINE} bytes; let it send one number in each line"
                 ))));
             }
             let mut chunk = [0; 512];
@@ -166,9 +167,14 @@ impl<S: AsyncRead + Unpin> Client<S> {
             match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
                 Poll::Ready(Ok(())) if buffer.filled().is_empty() => return Poll::Ready(Err(None)),
                 Poll::Ready(Ok(())) => self.input.extend_from_slice(buffer.filled()),
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(Some(error.to_string()))),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(Some(broken(&error)))),
                 Poll::Pending => return Poll::Pending,
             }
         }
     }
+}
+
+/// Returns the words for a connection that broke.
+fn broken(error: &io::Error) -> String {
+    format!("the connection broke: {error}; look at the trigger program and the network")
 }

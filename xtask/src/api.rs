@@ -34,7 +34,9 @@ pub(crate) fn lacks() -> Option<String> {
 /// Compares the public API with the listing, or writes the listing. Returns true if they agree.
 pub(crate) fn run(args: &ApiArgs) -> Result<bool> {
     if let Some(remedy) = lacks() {
-        anyhow::bail!("this takes cargo-public-api {TOOL} and {NIGHTLY}: {remedy}");
+        anyhow::bail!(
+            "the public API cannot be listed without cargo-public-api {TOOL} and {NIGHTLY}: {remedy}"
+        );
     }
     let root = checkout::root();
     let listed = list(&root)?;
@@ -49,7 +51,9 @@ pub(crate) fn run(args: &ApiArgs) -> Result<bool> {
     if changes.is_empty() {
         println!("the public API is as {LISTING} lists it");
     } else {
-        println!("if this is meant: cargo xtask api --bless, and a line in CHANGELOG.md");
+        println!(
+            "the public API differs from {LISTING}; if that is meant: cargo xtask api --bless, and a line in CHANGELOG.md"
+        );
     }
     Ok(changes.is_empty())
 }

@@ -66,19 +66,23 @@ pub(crate) fn run(args: &BareArgs) -> Result<u8> {
         }
         None => enter(args)?,
     };
-    ensure!(code != SKIPPED || !args.require, "the bare place must exist here");
+    ensure!(
+        code != SKIPPED || !args.require,
+        "--require asks for the bare place, which cannot be made here; the reason stands above"
+    );
     Ok(code)
 }
 
 /// Returns the reason why the place cannot be made; `None` if it may be possible.
 fn lacks() -> Option<String> {
     if checkout::said("id", &["-u"]).is_none_or(|id| id.trim() != "0") {
-        return Some("the bare place takes root".to_owned());
+        return Some("the bare place can only be made by root: run this as root".to_owned());
     }
     let path = env::var_os("PATH").unwrap_or_default();
     let missing = |name: &&&str| !env::split_paths(&path).any(|folder| folder.join(**name).is_file());
     let missing: Vec<&str> = NEEDS.iter().filter(missing).copied().collect();
-    (!missing.is_empty()).then(|| format!("there is no {}", missing.join(", ")))
+    (!missing.is_empty())
+        .then(|| format!("the bare place needs {}, which is not installed", missing.join(", ")))
 }
 
 /// Runs the test programs in two places at a time, and returns the exit code.
@@ -88,7 +92,7 @@ fn enter(args: &BareArgs) -> Result<u8> {
     ensure!(own.starts_with(&root), "{} is not in the checkout, which the place shows", own.display());
     let mut all = programs::built()?;
     all.retain(|program| program.name.contains(&args.only) && (args.all || !program.is_pure()));
-    ensure!(!all.is_empty(), "there is no such test program");
+    ensure!(!all.is_empty(), "no test program has `{}` in its name", args.only);
     let folder = own.ancestors().nth(2).context("this program is in no target folder")?.join("bare");
     // Most tests wait more than they compute. Each place has a network of its own, so that tests do
     // not take each other's ports.

@@ -48,9 +48,9 @@ pub(crate) struct FuzzArgs {
 pub(crate) fn run(args: &FuzzArgs) -> Result<bool> {
     let root = checkout::root();
     let known = targets(&root);
-    ensure!(!known.is_empty(), "there is no target in {TARGETS}");
+    ensure!(!known.is_empty(), "there is no fuzz target in {TARGETS}; run this in a whole checkout");
     if let Some(unknown) = args.targets.iter().find(|target| !known.contains(target)) {
-        bail!("there is no fuzz target `{unknown}`; there are {}", known.join(", "));
+        bail!("there is no fuzz target `{unknown}`; name one of {}", known.join(", "));
     }
     let chosen = if args.targets.is_empty() { known } else { args.targets.clone() };
     install()?;
@@ -58,8 +58,8 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<bool> {
     if let [only] = &chosen[..] {
         build.push(only);
     }
-    let built = cargo_fuzz(&root, &build).status().context("cargo fuzz build")?;
-    ensure!(built.success(), "the fuzz targets do not build");
+    let built = cargo_fuzz(&root, &build).status().context("cargo fuzz does not start")?;
+    ensure!(built.success(), "the fuzz targets do not build; the errors of the compiler stand above");
     println!("\n{}", Outcome::HEAD);
     let (queue, found) = (Mutex::new(chosen.iter()), Mutex::new(Vec::new()));
     let worker = || -> Result<()> {
@@ -76,12 +76,15 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<bool> {
     thread::scope(|scope| {
         let workers: Vec<_> = (0..args.jobs).map(|_| scope.spawn(worker)).collect();
         workers.into_iter().try_for_each(|worker| {
-            worker.join().unwrap_or_else(|_| bail!("a thread that ran fuzz targets has panicked"))
+            worker.join().unwrap_or_else(|_| bail!("a thread that ran fuzz targets has panicked, which is a fault of xtask; its words stand above"))
         })
     })?;
     let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     if !found.is_empty() {
-        println!("findings in {}: CONTRIBUTING.md says how to reproduce one", found.join(", "));
+        println!(
+            "these fuzz targets have findings: {}; CONTRIBUTING.md says how to reproduce one",
+            found.join(", ")
+        );
     }
     Ok(found.is_empty())
 }
@@ -106,7 +109,7 @@ fn run_one(root: &Path, args: &FuzzArgs, target: &str) -> Result<(Outcome, Strin
     let mut command = cargo_fuzz(root, &before);
     command.args(options).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let began = Instant::now();
-    let output = command.output().with_context(|| format!("fuzz target {target}"))?;
+    let output = command.output().with_context(|| format!("the fuzz target {target} does not start"))?;
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
     Ok((Outcome::read(&log, output.status.success(), began.elapsed()), log))
 }
@@ -126,11 +129,11 @@ pub(crate) fn targets(root: &Path) -> Vec<String> {
 /// Returns the reason why fuzzing is impossible on this machine; `None` if it is possible.
 pub(crate) fn lacks() -> Option<String> {
     if checkout::said("cargo", &["+nightly", "--version"]).is_none() {
-        return Some("there is no nightly toolchain (rustup toolchain install nightly)".to_owned());
+        return Some("there is no nightly toolchain: rustup toolchain install nightly".to_owned());
     }
     checkout::said("c++", &["--version"])
         .is_none()
-        .then(|| "there is no C++ compiler for libFuzzer".to_owned())
+        .then(|| "there is no C++ compiler for libFuzzer: install g++ or clang".to_owned())
 }
 
 /// Installs cargo-fuzz if it is missing.
@@ -141,16 +144,16 @@ fn install() -> Result<()> {
     if checkout::said("cargo", &["+nightly", "fuzz", "--version"]).is_some() {
         return Ok(());
     }
-    println!("installing cargo-fuzz");
+    println!("installing cargo-fuzz, which takes a minute");
     let install = ["install", "cargo-fuzz", "--debug", "--locked", "--version", "^0.13"];
     // The environment variable omits debug information, which makes the installation faster.
     let mut cargo = Command::new("cargo");
-    let installed = cargo
-        .args(install)
-        .env("CARGO_PROFILE_DEV_DEBUG", "0")
-        .status()
-        .context("cargo install cargo-fuzz")?;
-    ensure!(installed.success(), "cargo-fuzz cannot be installed; is there a network?");
+    let installed =
+        cargo.args(install).env("CARGO_PROFILE_DEV_DEBUG", "0").status().context("cargo does not start")?;
+    ensure!(
+        installed.success(),
+        "cargo-fuzz cannot be installed; its words stand above: is there a network?"
+    );
     Ok(())
 }
 

@@ -39,9 +39,9 @@ pub(crate) fn run(args: &InstructionArgs) -> Result<bool> {
         .current_dir(&root)
         .stderr(Stdio::inherit())
         .output()
-        .context("cargo bench")?;
+        .context("cargo does not start")?;
     let said = String::from_utf8_lossy(&output.stdout);
-    ensure!(output.status.success(), "the benchmark fails; what it says stands above");
+    ensure!(output.status.success(), "the benchmark fails; its words stand above");
     let counted = Table::read_benchmarks(&said)?;
     let path = root.join(COMMITTED);
     if args.bless {
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &InstructionArgs) -> Result<bool> {
 /// Returns the reason why instructions cannot be counted on this machine; `None` if they can.
 pub(crate) fn lacks() -> Option<String> {
     if checkout::said("valgrind", &["--version"]).is_none() {
-        return Some("there is no valgrind".to_owned());
+        return Some("there is no valgrind: apt-get install valgrind".to_owned());
     }
     let lock: Toml = fs::read_to_string(checkout::root().join("Cargo.lock")).ok()?.parse().ok()?;
     let version = version(&lock, "gungraun")?;

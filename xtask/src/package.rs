@@ -73,7 +73,7 @@ fn unpack(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
             crates.push((name.to_owned(), unpacked));
         }
     }
-    ensure!(!crates.is_empty(), "nothing was packaged");
+    ensure!(!crates.is_empty(), "`cargo package` made no crate in {}", folder.display());
     crates.sort();
     Ok(crates)
 }

@@ -45,15 +45,17 @@ pub(crate) fn run(args: &SeedsArgs) -> Result<u8> {
     let chosen = if undo == "all" { known.clone() } else { vec![undo.clone()] };
     let mut code = 0;
     for fix in &chosen {
-        ensure!(known.contains(fix), "no patch undoes `{fix}`; there are {}", known.join(", "));
+        ensure!(known.contains(fix), "no patch undoes `{fix}`; name one of {}, or all", known.join(", "));
         let copy = copy_without(&root, fix)?;
         match simulate(&copy, &args.arguments)? {
             0 => {
-                println!("{fix}: not found");
+                println!("{fix}: no seed found the bug; try more seeds");
                 code = 1;
             }
-            1 => println!("{fix}: found"),
-            other => bail!("{fix}: exit code {other}"),
+            1 => println!("{fix}: a seed found the bug, as it should"),
+            other => bail!(
+                "{fix}: the seeds ended with exit code {other}, so nothing is known; their words stand above"
+            ),
         }
     }
     Ok(code)
@@ -62,14 +64,20 @@ pub(crate) fn run(args: &SeedsArgs) -> Result<u8> {
 /// Builds and runs the seeds of a tree, and returns their exit code.
 fn simulate(tree: &Path, arguments: &[String]) -> Result<u8> {
     let seeds = built_in(tree, "--example", "seeds")?;
-    let status = Command::new(seeds).args(arguments).current_dir(tree).status().context("seeds")?;
+    let status = Command::new(seeds)
+        .args(arguments)
+        .current_dir(tree)
+        .status()
+        .context("the example `seeds` does not start")?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(2))
 }
 
 /// Returns the names of all fixes that a patch undoes.
 fn fixes(root: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
-    for entry in fs::read_dir(root.join(PATCHES)).context(PATCHES)? {
+    for entry in
+        fs::read_dir(root.join(PATCHES)).with_context(|| format!("cannot read the folder {PATCHES}"))?
+    {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "patch") {
             names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
@@ -82,7 +90,8 @@ fn fixes(root: &Path) -> Result<Vec<String>> {
 /// Copies the tracked files of the repository, undoes a fix in the copy, and returns its folder.
 fn copy_without(root: &Path, fix: &str) -> Result<PathBuf> {
     let copy = root.join(COPY);
-    let listed = checkout::said("git", &["ls-files"]).context("git ls-files")?;
+    let listed =
+        checkout::said("git", &["ls-files"]).context("`git ls-files` fails; this needs a git checkout")?;
     for path in listed.lines().filter(|path| root.join(path).is_file()) {
         let (from, to) = (root.join(path), copy.join(path));
         let text = fs::read(&from).with_context(|| path.to_owned())?;

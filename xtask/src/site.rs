@@ -56,7 +56,9 @@ pub(crate) fn run(args: &SiteArgs) -> Result<u8> {
     let mdbook = match mdbook(&root) {
         Ok(program) => program,
         Err(error) if !args.require => {
-            println!("SKIP: needs mdbook {MDBOOK}: {error:#}");
+            println!(
+                "SKIP: no website is made without mdbook {MDBOOK}, which cannot be installed: {error:#}"
+            );
             return Ok(SKIPPED);
         }
         Err(error) => return Err(error),
@@ -68,15 +70,21 @@ pub(crate) fn run(args: &SiteArgs) -> Result<u8> {
     let pages = stage::write(&Repo::load(&root)?, &root, &staged.join("src"))?;
     fs::write(staged.join("book.toml"), BOOK)?;
     let mut build = Command::new(mdbook);
-    let built = build.arg("build").arg(&staged).arg("--dest-dir").arg(&site).output().context("mdbook")?;
+    let built = build
+        .arg("build")
+        .arg(&staged)
+        .arg("--dest-dir")
+        .arg(&site)
+        .output()
+        .context("mdbook does not start")?;
     let said = String::from_utf8_lossy(&built.stderr);
-    ensure!(built.status.success(), "mdbook: {}\n{said}", built.status);
+    ensure!(built.status.success(), "mdbook fails with {}:\n{said}", built.status);
     let broken = html::broken(&site)?;
     let unknown = search::unknown(&site)?;
     for fault in broken.iter().chain(&unknown) {
         println!("{fault}");
     }
-    println!("{pages} pages in {}", site.join("index.html").display());
+    println!("the website has {pages} pages: open {}", site.join("index.html").display());
     Ok(u8::from(!broken.is_empty() || !unknown.is_empty()))
 }
 
@@ -91,14 +99,14 @@ fn mdbook(root: &Path) -> Result<PathBuf> {
     let folder = tools.join(format!("mdbook-{MDBOOK}"));
     let program = folder.join("bin/mdbook");
     if !program.exists() {
-        println!("installing: mdbook {MDBOOK}");
+        println!("installing mdbook {MDBOOK}, which takes some minutes");
         let mut cargo = Command::new("cargo");
         cargo.args(["install", "--quiet", "--debug", "--locked", "mdbook", "--version", MDBOOK]);
         // Without its web server, mdbook has half of the dependencies.
         cargo.args(["--no-default-features", "--features", "search"]).arg("--root").arg(&folder);
         let output = cargo.env("CARGO_TARGET_DIR", &tools).env("CARGO_PROFILE_DEV_DEBUG", "0").output()?;
         let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "cargo install: {}", said.trim());
+        ensure!(output.status.success(), "cargo cannot install mdbook: {}", said.trim());
     }
     Ok(program)
 }

@@ -214,7 +214,7 @@ impl Reader {
                     let is_new = !path.exists();
                     ensure!(
                         is_new || !path.starts_with(checkout::root()),
-                        "{} exists: move it away",
+                        "the tutorial writes {}, which exists: move it away",
                         path.display()
                     );
                     fs::write(&path, text)?;

@@ -427,8 +427,12 @@ enum class Recovery {
 /// Returns the finding about a recovered header in words.
 inline const char* in_words(Recovery recovery) {
     switch (recovery) {
-        case Recovery::closing_block: return "the header is damaged; recovered from the closing block";
-        case Recovery::records: return "the header is damaged; recovered from its records";
+        case Recovery::closing_block:
+            return "the header is damaged; recovered from the closing block, so nothing is lost; "
+                   "`evbd merge` makes a file with a whole header";
+        case Recovery::records:
+            return "the header is damaged; recovered from its records, so kind, comment and names are lost, but no event; "
+                   "`evbd merge` makes a file with a whole header";
     }
     return "";
 }
@@ -827,12 +831,12 @@ inline std::string in_words(Flaw flaw, std::uint16_t number) {
         case Flaw::magic: return "no record begins here";
         case Flaw::index: return "an index begins here that does not match the records before it";
         case Flaw::lengths: return "the lengths in the record's head contradict each other";
-        case Flaw::past_end: return "the file ends inside this record: it was cut off, or its builder still writes it; read it again after the run";
+        case Flaw::past_end: return "the file ends inside this record: it was cut off, or its builder still writes it";
         case Flaw::head_checksum: return "the checksum of the record's head is wrong";
         case Flaw::unchecked:
-            return "the record's head is not checked: too many heads before it were checked in vain";
+            return "this record is not checked, because too much of the file before it is damaged";
         case Flaw::reserved: return "the flags in the record's head contradict the rest of the record";
-        case Flaw::tag: return "the record has the file tag of another file";
+        case Flaw::tag: return "the record belongs to another file: it is an old disk block, or was copied into this one";
         case Flaw::unknown_flags: return "its flags " + flags_in_words(number) + " need a newer evb";
         case Flaw::unknown_section:
             return "its section " + std::to_string(number) + " is required and needs a newer evb";
@@ -844,15 +848,26 @@ inline std::string in_words(Flaw flaw, std::uint16_t number) {
     return "";
 }
 
+/// Returns what to do about a record that cannot be read because of this flaw.
+inline const char* remedy(Flaw flaw) {
+    if (flaw == Flaw::unknown_flags || flaw == Flaw::unknown_section) return "read this one with the newer evb";
+    if (flaw == Flaw::past_end) return "read the file again after the run, or restore it from a copy";
+    return "restore the file from a copy";
+}
+
 /// The text of a failed operation of the operating system. The number 0 stands for a file that has
 /// become shorter.
 inline std::string in_words(const char* action, const std::string& path, int error) {
-    const std::string reason = error == 0 ? "failed to fill whole buffer"
+    const std::string reason = error == 0 ? "the file has become shorter since it was opened"
                                           : std::generic_category().message(error) + " (os error " +
                                                 std::to_string(error) + ")";
-    const char* advice = "";
+    const bool is_read = std::string(action).compare(0, 4, "read") == 0;
+    const char* advice = is_read ? "; check the disk, or read a copy of the file" : "";
+    if (error == 0) advice = "; read it again, or restore it from a copy";
+    if (error == EMFILE) advice = "; raise the limit of open files, `ulimit -n`";
     if (error == ENOENT) advice = "; check the path";
     if (error == EACCES || error == EPERM) advice = "; give this user access to it";
+    if (error == EISDIR || error == EINVAL) advice = "; give an event file, or a directory of event files";
     return std::string("cannot ") + action + " " + path + ": " + reason + advice;
 }
 
@@ -890,15 +905,24 @@ inline Finding header_finding_of(const std::string& path, Recovery recovery) {
     return finding;
 }
 
-inline const char* const short_header = "it ends inside its header, so it holds no event";
+inline const char* const short_header =
+    "it ends inside its header, so it holds no event: a builder that is stopped at once leaves such a file, "
+    "which can be removed; if it was longer, restore it from a copy";
 inline const char* const wrong_header = "its header is damaged (checksum): restore it from a copy";
-inline const char* const contradiction = "its header contradicts itself, a fault of the program that wrote it: report that fault";
+inline const char* const wrong_index_words =
+    "the index does not match the records of the file: readers find the records without it; "
+    "`evbd merge` makes a file with a right index";
+inline const char* const damaged_index_words =
+    "the checksum of the index is wrong: readers find the records without it; "
+    "`evbd merge` makes a file with a right index";
+inline const char* const contradiction = "its header contradicts itself, a fault of the program that wrote it: report that fault to the authors of the program";
 
 /// Returns the length of the header that begins with these bytes, or the flaw (FILE-10, FILE-11).
 inline std::pair<std::uint64_t, HeaderFlaw> header_length(Bytes front) {
     if (front.is_cut(file_magic)) return {0, {short_header}};
     if (!front.starts_with(file_magic))
-        return {0, {"it is not an event file (it does not begin with 89 45 56 42 0d 0a 1a 0a)"}};
+        return {0, {"it is not an event file, or its beginning is damaged (it is not 89 45 56 42 0d 0a 1a 0a): "
+                    "give an event file, or restore it from a copy"}};
     if (front.size < 16) return {0, {short_header}};
     const std::uint16_t version = le16(front.data + 8);
     const std::uint64_t length = le32(front.data + 12);
@@ -1042,9 +1066,9 @@ inline HeaderFlaw decode_header_2(Bytes content, Header& header) {
         }
         if (!good) return {contradiction, false};
     }
-    if ((flags & ~1u) != 0) return {"its flags " + flags_in_words(flags & ~1u) + " need a newer evb", false};
+    if ((flags & ~1u) != 0) return {"its flags " + flags_in_words(flags & ~1u) + " need a newer evb: read it with that", false};
     if (unknown)
-        return {"section " + std::to_string(*unknown) + " of its header is required and needs a newer evb", false};
+        return {"section " + std::to_string(*unknown) + " of its header is required and needs a newer evb: read it with that", false};
     return {};
 }
 
@@ -1492,7 +1516,7 @@ struct Opened {
         if (flaw == Flaw::unknown_flags || flaw == Flaw::unknown_section) found.unknown = number;
         const std::string of = event ? " of event " + std::to_string(*event) : "";
         found.text = path + " at byte " + std::to_string(offset) + ": damaged record" + of + ": " +
-                     in_words(flaw, number) + "; " + in_words(length) + " skipped, other events can be read; take this one from a copy";
+                     in_words(flaw, number) + "; " + in_words(length) + " skipped, other events can be read; " + remedy(flaw);
         return found;
     }
 
@@ -1506,22 +1530,25 @@ struct Opened {
         Finding found = finding(Kind::torn_tail, offset, length, event);
         const std::string of = event ? " of event " + std::to_string(*event) : "";
         found.text = path + " at byte " + std::to_string(offset) + ": torn tail of " + in_words(length) + of +
-                     "; all records before it are whole; verify all files of the run to see if the event is elsewhere";
+                     ", as the builder was stopped while it wrote; all records before it are whole; "
+                     "verify all files of the run to see if the event is elsewhere";
         return found;
     }
 
     Finding too_large(const Event& event) const {
         Finding found = finding(Kind::too_large, event.offset, event.length, event.id);
         found.text = path + " at byte " + std::to_string(event.offset) + ": event " + std::to_string(event.id) +
-                     " has " + in_words(event.length) + ", more than the limit of " +
-                     in_words(options.record_limit) + "; raise the reader's record limit";
+                     " has " + in_words(event.length) + ", more than this program reads into memory (" +
+                     in_words(options.record_limit) +
+                     "); the file is intact: read this event with a program that has a larger record limit";
         return found;
     }
 
     Finding wrong_index(const IndexEntry& entry) const {
         Finding found = finding(Kind::wrong_index, entry.offset, 0, entry.event);
         found.text = path + ": the index of the file points to byte " + std::to_string(entry.offset) +
-                     " for event " + std::to_string(entry.event) + ", but another record stands there";
+                     " for event " + std::to_string(entry.event) + ", but another record stands there; the records are not affected: "
+                     "make a file with a right index of it with `evbd merge`";
         return found;
     }
 
@@ -2419,7 +2446,8 @@ struct Runs {
                                std::stoull(digits) <= 0xffffffff;
         const bool is_id = is_hex && digits.size() >= 4 && digits.size() <= 32;
         if (!is_number && !is_id)
-            throw runs_error("give a run number, or at least the first 4 of the hexadecimal digits of a run id");
+            throw runs_error("\"" + *selection.run + "\" chooses no run: give a run number, or at least the first 4 of the "
+                             "hexadecimal digits of a run id");
         const auto is_other = [&](const auto& one) {
             const FoundRun& run = one.first;
             const bool by_id = is_id && run.id.known() && run.id.text().compare(0, digits.size(), digits) == 0;
@@ -2440,7 +2468,7 @@ struct Runs {
         const bool twins = std::any_of(unknown.begin(), unknown.end(), [](const auto& one) { return one.second > 1; });
         return "the files are of " + std::to_string(found.size()) + " runs: " + list() +
                (twins ? "; choose the records of one with `--epoch A..B`, or take them for one run with `--same-run`"
-                      : "; choose one with `--run`");
+                      : "; choose one with `--run`, by its number or, if that is not enough, by the first digits of its id");
     }
 
   private:
@@ -2492,7 +2520,7 @@ class RunInput {
                 Finding finding;
                 finding.kind = Kind::wrong_index;
                 finding.path = path_;
-                finding.text = path_ + ": the index does not match the records of the file";
+                finding.text = path_ + ": " + wrong_index_words;
                 findings.push_back(std::move(finding));
             }
             Events heads = file.events(Read::heads);
@@ -2870,7 +2898,8 @@ struct RunReport {
         if (expected) wanted = *expected == events ? "  as expected" : "  EXPECTED " + to_string(*expected);
         if (gaps.total > 0) {
             const std::string count = gaps.total == 1 ? "1 gap" : to_string(gaps.total) + " gaps";
-            gap = "  in " + count + " up to event " + to_string(highest) + ": inhibited triggers, lost, or in other files";
+            gap = "  in " + count + " up to event " + to_string(highest) + ": inhibited triggers, lost, or in other files; "
+                  "the ledger in the run's summary counts them";
         }
         if (torn > 0 && torn == again) tails = "  of events that have a whole record";
         else if (torn > 0 && expected == events) tails = "  and no event is missing";
@@ -2891,7 +2920,7 @@ struct RunReport {
                row("torn tails", torn, tails) + row("foreign", foreign.total) +
                row("files without index", without_index.total) +
                (misaligned > 0 ? row("misaligned", misaligned, disagreeing()) : "") +
-               (other_epochs > 0 ? row("of other epochs", other_epochs) : "");
+               (other_epochs > 0 ? row("of other epochs", other_epochs, "  not verified, because `--epoch` leaves them out") : "");
     }
 
     /// Returns kind, comment and names of the run, if they are known.
@@ -2958,20 +2987,27 @@ struct RunReport {
             return "in no file: event" + (first == last ? " " + first : "s " + first + " to " + last);
         }) + list(superseded, [](const Superseded& copy) {
             return "superseded: event " + to_string(copy.event) + " of epoch " + to_string(copy.epoch) +
-                   ", by epoch " + to_string(copy.by);
+                   " was built again in epoch " + to_string(copy.by) + ", and that copy counts";
         }) + list(duplicates, [](const Duplicate& copy) {
-            return "duplicate: event " + to_string(copy.event) + " of epoch " + to_string(copy.epoch);
+            return "duplicate: event " + to_string(copy.event) + " of epoch " + to_string(copy.epoch) +
+                   " is there again; its first copy counts";
         }) + list(damaged, [](const Damage& damage) {
             return "CRC error: " + damage.path + (damage.offset > 0 ? " at byte " + to_string(damage.offset) : "") +
                    (damage.event ? ", event " + to_string(*damage.event) : "") + ": " + damage.what;
         }) + list(torn_tails, [](const TornTail& tail) {
             return "torn tail: " + tail.path + " at byte " + to_string(tail.offset) + ": " + in_words(tail.length) +
-                   (tail.event ? " of event " + to_string(*tail.event) : "") +
-                   (tail.elsewhere ? ", of which there is a whole record" : "");
-        }) + list(foreign, [](const Foreign& one) {
-            return "foreign: " + one.path + ": of run " + to_string(one.run) +
-                   (one.event ? ", event " + to_string(*one.event) + " (another run or builder)" : "");
-        }) + list(without_index, [](const std::string& path) { return "without index (not closed): " + path; });
+                   (!tail.event ? " of an event that is not known, perhaps lost"
+                    : " of event " + to_string(*tail.event) +
+                          (tail.elsewhere ? ", of which there is a whole record: nothing is lost"
+                                          : ", which is lost unless another file has a whole record of it"));
+        }) + list(foreign, [this](const Foreign& one) {
+            const std::string of = " of run " + to_string(one.run) + ", ";
+            return "foreign: " + one.path + ": " +
+                   (one.event ? "event " + to_string(*one.event) + of + "from another run or builder, is left out"
+                              : "its name is that" + of + "but its header that of run " + to_string(run));
+        }) + list(without_index, [](const std::string& path) {
+            return "without index: " + path + " was not closed; all its records were read";
+        });
     }
 };
 
@@ -3263,12 +3299,12 @@ class Verification {
         switch (file_->index_state) {
             case IndexState::present:
                 try {
-                    if (comparable_ && !agrees()) damage("the index does not match the records of the file");
+                    if (comparable_ && !agrees()) damage(wrong_index_words);
                 } catch (const ReadFailure& failure) {
                     return file_finding("read the index of", file_->path, failure.error);
                 }
                 break;
-            case IndexState::damaged: damage("the checksum of the index is wrong"); break;
+            case IndexState::damaged: damage(damaged_index_words); break;
             case IndexState::absent:
                 if (!index_is_wrong_) report_.without_index.add(file_->path);
         }

@@ -91,11 +91,15 @@ pub(crate) fn may_wait_for_end() -> Result<(), Failure> {
 
 fn waits_in(callback: Callback) -> Failure {
     let reason = match callback {
-        Callback::Readout => "the function waits, but it was called in a readout callback",
-        Callback::Sink => "the function waits for the end of the run, but it was called in a sink callback",
-        Callback::Release => "the function waits, but it was called in a release or drop callback",
+        Callback::Readout => "a function that waits was called in a readout callback, for which evb waits",
+        Callback::Sink => {
+            "a function that waits for the end of the run was called in a sink callback, for which the run waits"
+        }
+        Callback::Release => {
+            "a function that waits was called in a release or drop callback, for which evb waits"
+        }
     };
-    let remedy = "call the function on a thread of the program";
+    let remedy = "call it on a thread of the program";
     Failure::new(evb_code::EVB_CALLBACK, evb_fault::EVB_FAULT_CALLER, reason, remedy)
 }
 

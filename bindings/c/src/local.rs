@@ -122,7 +122,7 @@ impl evb_local_options {
             EXTERNAL => Ok(TriggerKind::External),
             other => {
                 let reason = format!("`options.trigger` is {other}");
-                Err(Failure::invalid(reason, "use an `evb_trigger`"))
+                Err(Failure::invalid(reason, "use EVB_TRIGGER_AS_FAST_AS_POSSIBLE or EVB_TRIGGER_EXTERNAL"))
             }
         }
     }

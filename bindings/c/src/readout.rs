@@ -77,8 +77,10 @@ impl Failures {
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let Some((event, reason)) = self.first.get() else { return Ok(()) };
         let count = self.count.load(Relaxed);
-        let reason = format!("readout failed for {count} events, first for event {event}: {reason}");
-        let remedy = "make the readout callback succeed; the ledger counts the incomplete events";
+        let reason =
+            format!("the readout callback failed for {count} events, first for event {event}: {reason}");
+        let remedy =
+            "correct the callback; these events lack the fragment, and the ledger counts them as incomplete";
         Err(Failure::new(evb_code::EVB_READOUT, evb_fault::EVB_FAULT_CALLER, reason, remedy))
     }
 
@@ -135,10 +137,9 @@ impl OnDemand {
         });
         match answer {
             NONE => Ok(None),
-            FRAGMENT if given.event != event.number() => Err(format!(
-                "readout was asked for event {event}, and made a fragment of event {}",
-                given.event
-            )),
+            FRAGMENT if given.event != event.number() => {
+                Err(format!("it was asked for event {event}, and made a fragment of event {}", given.event))
+            }
             // SAFETY: the callback has filled the fragment, whose payload it lends to evb.
             FRAGMENT => match unsafe { payload::fragment(&given, self.largest) } {
                 Ok(fragment) => Ok(Some(fragment)),
@@ -152,8 +153,11 @@ impl OnDemand {
                     Err(failure.reason)
                 }
             },
-            FAILED => Err(text::written(&reason.bytes())),
-            other => Err(format!("the readout callback returned {other}")),
+            FAILED => {
+                let said = text::written(&reason.bytes());
+                Err(if said.is_empty() { "it gave no reason".to_owned() } else { said })
+            }
+            other => Err(format!("it returned {other}, which is no evb_readout_answer")),
         }
     }
 }

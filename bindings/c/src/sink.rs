@@ -133,7 +133,9 @@ impl Sink for AnySink {
 pub(crate) fn take(sink: *mut evb_sink) -> Result<AnySink, Failure> {
     let waiting = handle::remove::<_, Waiting>(sink)?;
     let taken = waiting.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-    taken.ok_or_else(|| Failure::invalid("the sink is in use", "create a sink for each builder"))
+    taken.ok_or_else(|| {
+        Failure::invalid("the sink is already that of another builder", "create a sink for each builder")
+    })
 }
 
 /// Enters a sink into the table.
@@ -188,7 +190,10 @@ pub unsafe extern "C" fn evb_sink_create_files(
             (1, 0) => FsyncPolicy::Commit,
             _ => {
                 let remedy = "set `fsync` to 0 or 1, and `reserved` to 0";
-                return Err(Failure::invalid("`options.fsync` or `options.reserved` is wrong", remedy));
+                return Err(Failure::invalid(
+                    "`options.fsync` is neither 0 nor 1, or `options.reserved` is not 0",
+                    remedy,
+                ));
             }
         };
         Ok(AnySink::Files(Box::new(FileSink::new(directory, writer))))

@@ -56,7 +56,9 @@ pub(crate) unsafe fn required<'a>(argument: &str, text: *const c_char) -> Result
     // SAFETY: the caller vouches for the pointer.
     match unsafe { optional(argument, text) }? {
         Some(text) if !text.is_empty() => Ok(text),
-        Some(_) => Err(Failure::invalid(format!("`{argument}` is empty"), "pass a text")),
+        Some(_) => {
+            Err(Failure::invalid(format!("`{argument}` is an empty text"), "pass a text that is not empty"))
+        }
         None => Err(Failure::null(argument)),
     }
 }

@@ -118,16 +118,28 @@ impl Counts {
         const SHOWN: usize = 10;
         let mut said = Vec::new();
         for (count, what) in [
-            (self.incomplete(), "events lack a source; the output names the missing sources"),
+            (
+                self.incomplete(),
+                "events lack a source; the output names the missing sources, whose logs say why",
+            ),
             (
                 self.complete.saturating_sub(self.whole),
-                "complete events are without an excluded or expendable source",
+                "complete events are without an excluded or expendable source, as they may be",
             ),
-            (self.misaligned, "events have a fragment that disagrees; the output names it"),
-            (self.other_epochs, "records of other epochs left out"),
+            (
+                self.misaligned,
+                "events have a fragment that disagrees in its time; the output names it, and `evbd verify --align CONFIG` says why",
+            ),
+            (self.other_epochs, "records of other epochs left out, as --epoch asks"),
             (self.superseded, "superseded copies left out: the newer copy of each of these events is kept"),
-            (self.duplicates, "duplicates left out"),
-            (self.absent, "event ids are in no file:"),
+            (
+                self.duplicates,
+                "duplicates left out: the first copy of each of these events is kept; is a file given twice?",
+            ),
+            (
+                self.absent,
+                "event ids are in no file, because their triggers were inhibited or rejected, events were lost, or not all files of the run were given; --allow-gaps accepts that:",
+            ),
         ] {
             if count > 0 {
                 said.push(format!("{count} {what}"));
@@ -141,7 +153,10 @@ impl Counts {
             said.push("  …".to_owned());
         }
         if self.damaged > 0 {
-            said.push(format!("{} damaged records or tails left out:", self.damaged));
+            said.push(format!(
+                "{} damaged records or tails left out; all other events are in the output:",
+                self.damaged
+            ));
         }
         let shown = few_of_each_file(&self.damage);
         said.extend(shown.iter().map(|damage| format!("  {damage}")));

@@ -36,7 +36,7 @@ fn trigger(kind: &str, rate: Option<&str>) -> PyResult<TriggerKind> {
             Err(wrong(format!("the trigger {kind} needs a rate, such as \"2 kHz\"")))
         }
         ("as-fast-as-possible" | "external", Some(_)) => {
-            Err(wrong(format!("the trigger {kind} has no rate")))
+            Err(wrong(format!("the trigger {kind} takes no rate: leave the rate out")))
         }
         _ => Err(wrong(format!(
             "there is no trigger {kind:?}: choose as-fast-as-possible, external, periodic or poisson"

@@ -111,12 +111,13 @@ impl Callback {
     fn call(&self, event: &Event) -> Result<(), SinkError> {
         let called = Python::try_attach(|py| {
             self.callable.call1(py, (event::Event::new(event.clone()),)).map(drop).map_err(|error| {
-                let cause = format!("the callback raised {error}");
+                let cause = format!("the callback that takes the events raised {error}");
                 self.raised.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
                 SinkError::lost(cause)
             })
         });
-        called.unwrap_or_else(|| Err(SinkError::lost("the Python interpreter has ended")))
+        called
+            .unwrap_or_else(|| Err(SinkError::lost("the Python program, which takes the events, has ended")))
     }
 }
 

@@ -30,8 +30,9 @@ pub(crate) fn security(key_file: Option<PathBuf>) -> PyResult<Security> {
 
 /// Returns a time that Python states in seconds.
 pub(crate) fn seconds(count: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(count)
-        .map_err(|error| PyValueError::new_err(format!("start_timeout: {error}")))
+    Duration::try_from_secs_f64(count).map_err(|error| {
+        PyValueError::new_err(format!("start_timeout = {count}: {error}; give seconds from 0 on"))
+    })
 }
 
 /// A clock as Python states it: rate, bits, wrap, tolerance in seconds, accuracy in ppm.
@@ -44,9 +45,10 @@ fn clock((rate, bits, wrap, tolerance, accuracy): GivenClock) -> PyResult<Detect
     let wrap = match (bits, wrap) {
         (Some(bits), None) => ClockWrap::Bits(u8::try_from(bits).unwrap_or(u8::MAX)),
         (None, Some(ticks)) => ClockWrap::Ticks(ticks),
-        _ => return Err(wrong("give bits or wrap, and not both".to_owned())),
+        _ => return Err(wrong("give bits or wrap, and not both or none".to_owned())),
     };
-    let tolerance = Duration::try_from_secs_f64(tolerance).map_err(|error| wrong(error.to_string()))?;
+    let tolerance = Duration::try_from_secs_f64(tolerance)
+        .map_err(|error| wrong(format!("tolerance = {tolerance}: {error}; give seconds from 0 on")))?;
     let mut clock = DetectorClock::new(rate, wrap);
     (clock.tolerance, clock.accuracy) = (tolerance, accuracy);
     clock.check().map_err(|error| wrong(error.to_string()))?;

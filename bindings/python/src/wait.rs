@@ -62,5 +62,5 @@ where
         }
     };
     thread::Builder::new().name("evb-start".to_owned()).spawn(work).map_err(error)?;
-    wait(py, receiver)?.map_err(|_| error("the operating system refuses a runtime"))
+    wait(py, receiver)?.map_err(|_| error("the operating system refused a thread: raise the limits of this process, which `ulimit -a` shows"))
 }

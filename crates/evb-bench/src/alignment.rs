@@ -89,7 +89,8 @@ pub struct AlignmentStudy {
 /// Runs the study and publishes its results.
 pub(super) fn main(arguments: &AlignmentArguments) -> ExitCode {
     if arguments.output.svg.is_some() {
-        let error = BenchError::Operator("the study of the alignment guard draws no picture".into());
+        let error =
+            BenchError::Operator("the study of the alignment guard draws no picture: leave out --svg".into());
         return failed(&error, true);
     }
     let study = measure(arguments);

@@ -90,14 +90,18 @@ pub(super) type Serve = fn(&mut Dialogue) -> io::Result<()>;
 
 /// Serves one peer after the other, for ever.
 pub(super) fn listen(at: SocketAddr, bench: &str, serve: Serve) -> Result<Infallible, BenchError> {
-    let refused = |error| BenchError::Operator(format!("cannot listen at {at}: {error}"));
+    let refused = |error| {
+        BenchError::Operator(format!("cannot listen at {at}: {error}; choose another address or port"))
+    };
     let listener = TcpListener::bind(at).map_err(refused)?;
     let at = listener.local_addr().map_err(refused)?;
     say!("serving at {at}; start the other end with `evb-bench {bench} --send-to {at}`");
     loop {
         match accept(&listener, bench, serve) {
             Ok(peer) => say!("{peer} is done"),
-            Err(error) => complain!("a measurement failed: {error}"),
+            Err(error) => complain!(
+                "a measurement of `evb-bench {bench}` failed: {error}; this end waits for the next one"
+            ),
         }
     }
 }
@@ -128,7 +132,7 @@ pub(super) fn measure<T>(
 
 fn greeted(stream: TcpStream, bench: &str, to: SocketAddr) -> Result<Dialogue, BenchError> {
     Dialogue::ask(stream, bench).map_err(|error| {
-        BenchError::Operator(format!("{to} is not the far end of `evb-bench {bench}`: {error}"))
+        BenchError::Operator(format!("{to} is not the far end of `evb-bench {bench}`: {error}; start that there with `evb-bench {bench} --listen {to}`, in the same version"))
     })
 }
 
@@ -137,7 +141,7 @@ fn measure_here<T>(
     serve: Serve,
     course: impl FnOnce(Dialogue) -> Result<T, BenchError>,
 ) -> Result<T, BenchError> {
-    let fault = || BenchError::system("cannot use loopback");
+    let fault = || BenchError::system("cannot connect over the loopback device");
     let listener = TcpListener::bind((IpAddr::V4(Ipv4Addr::LOCALHOST), 0)).map_err(fault())?;
     let to = listener.local_addr().map_err(fault())?;
     // The connection waits in the listener's queue, so that the thread cannot wait for ever for a
@@ -148,8 +152,8 @@ fn measure_here<T>(
         let result = greeted(stream, bench, to).and_then(course);
         match serving.join() {
             Ok(Ok(_)) => result,
-            Ok(Err(error)) => result.and_then(|_| Err(BenchError::system("the receiving end")(error))),
-            Err(_) => Err(BenchError::Operator("the thread of the receiving end panicked".into())),
+            Ok(Err(error)) => result.and_then(|_| Err(BenchError::system("the receiving end in this process failed")(error))),
+            Err(_) => Err(BenchError::Operator("the receiving end in this process crashed: report this fault of evb-bench with the lines above".into())),
         }
     })
 }

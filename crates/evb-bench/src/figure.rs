@@ -32,10 +32,12 @@ use lettering::{Lettering, wrapped};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FigureError {
     /// A chart has no values that can be drawn; an empty chart would look like one of zeros.
-    #[error("the chart \"{0}\" has no value that its axes can show")]
+    #[error(
+        "no picture was drawn, because its chart \"{0}\" has no value that its axes can show: measure more points, or leave out --svg"
+    )]
     NoData(String),
     /// The drawing library returned an error.
-    #[error("cannot draw: {0}")]
+    #[error("the picture could not be drawn: {0}; report this fault of evb-bench, and leave out --svg")]
     Drawing(String),
 }
 

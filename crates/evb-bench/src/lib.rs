@@ -107,7 +107,10 @@ pub fn main() -> ExitCode {
         Command::ManPages { folder } => match clap_mangen::generate_to(Cli::command(), folder) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                complain!("error: {}: {error}", folder.display());
+                complain!(
+                    "error: cannot write the man pages to {}: {error}; give a folder that exists",
+                    folder.display()
+                );
                 ExitCode::from(2)
             }
         },

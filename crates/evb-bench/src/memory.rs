@@ -73,8 +73,11 @@ fn measure(arguments: &MemoryArguments) -> Result<MemoryTable, BenchError> {
     check(arguments)?;
     let allowed = || cores::cores().allowed.ok()?.into_iter().next();
     let core = arguments.core.or_else(allowed).unwrap_or(0);
-    thread::scope(|scope| scope.spawn(|| course(arguments, core)).join())
-        .unwrap_or_else(|_| Err(BenchError::Operator("the measuring thread panicked".to_owned())))
+    thread::scope(|scope| scope.spawn(|| course(arguments, core)).join()).unwrap_or_else(|_| {
+        Err(BenchError::Operator(
+            "the measuring thread crashed: report this fault of evb-bench with the lines above".to_owned(),
+        ))
+    })
 }
 
 fn course(arguments: &MemoryArguments, core: usize) -> Result<MemoryTable, BenchError> {

@@ -95,9 +95,10 @@ pub(super) fn main(arguments: &ModesArguments) -> ExitCode {
 
 fn measure(arguments: &ModesArguments) -> Result<ModeTable, BenchError> {
     if !(arguments.load > 0.0 && arguments.load <= 1.0) {
-        return Err(BenchError::Operator(
-            "--load is a part of the links' capacity: above 0, at most 1".into(),
-        ));
+        return Err(BenchError::Operator(format!(
+            "--load is a part of the links' capacity: above 0, at most 1, not {}",
+            arguments.load
+        )));
     }
     match &arguments.config {
         Some(file) => measure_configured(arguments, &Configured::read(file)?),
@@ -112,8 +113,9 @@ fn measure_configured(arguments: &ModesArguments, configured: &Configured) -> Re
     for mode in &arguments.modes {
         bar.set_message(mode.clone());
         let scenario = configured.scenario(mode, arguments.events, arguments.seed)?;
-        let none =
-            || BenchError::Operator("the sources of the configuration send empty fragments".to_owned());
+        let none = || {
+            BenchError::Operator("the sources of the configuration send empty fragments: give their generator a fragment size above zero".to_owned())
+        };
         let (flat_out, loaded) = both_loads(scenario, arguments.load, none)?;
         nodes.extend(node::of_report(mode, &flat_out, |position| configured.builder(position)));
         points.push(of_reports(&flat_out, &loaded));
@@ -133,7 +135,7 @@ fn measure_alike(arguments: &ModesArguments) -> Result<ModeTable, BenchError> {
         for mode in &arguments.modes {
             bar.set_message(format!("{mode}, {sources} sources"));
             let scenario = scenario(arguments, *sources, mode)?;
-            let none = || BenchError::Operator("--fragment must not be empty".into());
+            let none = || BenchError::Operator("--fragment is 0 B: give a size above zero".into());
             let (flat_out, loaded) = both_loads(scenario, arguments.load, none)?;
             points.push(of_reports(&flat_out, &loaded));
             bar.inc(1);

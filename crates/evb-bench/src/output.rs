@@ -31,7 +31,7 @@ pub enum BenchError {
     #[error(transparent)]
     Figure(#[from] FigureError),
     /// The operating system refused a call.
-    #[error("{what}: {error}")]
+    #[error("{what}: {error}; correct that, and measure again")]
     System {
         /// Description of the failed action.
         what: String,
@@ -101,8 +101,11 @@ impl OutputArguments {
         draw: impl FnOnce() -> Result<String, FigureError>,
     ) -> Result<(), BenchError> {
         let result = WithMachine { machine: Machine::read(peer), result: measurement };
-        let json = serde_json::to_string_pretty(&result)
-            .map_err(|error| BenchError::Operator(format!("cannot write the result as JSON: {error}")))?;
+        let json = serde_json::to_string_pretty(&result).map_err(|error| {
+            BenchError::Operator(format!(
+                "cannot write the result as JSON: {error}; report this fault of evb-bench"
+            ))
+        })?;
         match &self.json {
             Some(path) if path.as_os_str() == "-" => say!("{json}"),
             Some(path) => {

@@ -213,7 +213,9 @@ fn listen(at: SocketAddr, ordinary: bool) -> Result<std::convert::Infallible, Be
     loop {
         match receiver.serve() {
             Ok(peer) => say!("{peer} is done"),
-            Err(error) => complain!("a sender failed: {error}"),
+            Err(error) => complain!(
+                "the measurement with a sender failed: {error}; this receiver waits for the next sender"
+            ),
         }
     }
 }
@@ -223,7 +225,7 @@ fn listen(at: SocketAddr, ordinary: bool) -> Result<std::convert::Infallible, Be
 /// them.
 fn read_in_time(ordinary: bool) {
     if !ordinary && let Err(error) = evb_net::host::run_in_real_time() {
-        tracing::info!(%error, "the receiver does not run in real time");
+        tracing::info!(%error, "the receiver does not run in real time ({error}): it may lose messages while other programs run; nothing else depends on it");
     }
 }
 
@@ -236,7 +238,7 @@ pub(super) fn measure(arguments: &RegularityArguments) -> Result<Study, BenchErr
     }
     namespace::start()?;
     let loopback = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
-    let fault = || BenchError::system("cannot listen on loopback");
+    let fault = || BenchError::system("cannot listen on the loopback device");
     let bound = || Receiver::bind(loopback).and_then(|receiver| Ok((receiver.address()?, receiver)));
     let receivers: Vec<_> =
         (0..arguments.receivers).map(|_| bound()).collect::<Result<_, _>>().map_err(fault())?;
@@ -254,8 +256,13 @@ pub(super) fn measure(arguments: &RegularityArguments) -> Result<Study, BenchErr
         for serving in serving {
             study = match serving.join() {
                 Ok(Ok(_)) => study,
-                Ok(Err(error)) => study.and_then(|_| Err(BenchError::system("the receiver")(error))),
-                Err(_) => Err(BenchError::Operator("a receiver's thread ended too early".into())),
+                Ok(Err(error)) => {
+                    study.and_then(|_| Err(BenchError::system("the receiver in this process failed")(error)))
+                }
+                Err(_) => Err(BenchError::Operator(
+                    "a receiver in this process crashed: report this fault of evb-bench with the lines above"
+                        .into(),
+                )),
             };
         }
         study
@@ -282,7 +289,10 @@ fn check(arguments: &RegularityArguments) -> Result<(), BenchError> {
     let (messages, underload) = (arguments.messages(), arguments.underload_messages);
     let (count, most) = (messages.max(underload), MOST_MESSAGES);
     if messages < 2 || underload < 2 || count > most || arguments.rounds == 0 {
-        return refuse(format!("a run has 2 to {most} messages, and there is at least one round"));
+        let rounds = arguments.rounds;
+        return refuse(format!(
+            "--messages is {messages}, --underload-messages {underload} and --rounds {rounds}: the first two must be 2 to {most}, the third at least 1"
+        ));
     }
     let payload = arguments.message.count();
     if !(message::LEAST as u64..=1400).contains(&payload) {
@@ -291,7 +301,9 @@ fn check(arguments: &RegularityArguments) -> Result<(), BenchError> {
     }
     let size = MessageSize::new(arguments.message, false).buffer();
     if let Some(depth) = arguments.depth.filter(|depth| *depth < size) {
-        return refuse(format!("--depth {depth} is less than a message of {size} with its headers"));
+        return refuse(format!(
+            "--depth {depth} is less than a message of {size} with its headers: raise it"
+        ));
     }
     if let Some(load) = arguments.loads.iter().find(|load| !(**load > 0.0 && **load < 1.0)) {
         return refuse(format!("--loads are below the assigned rate: above 0 and below 1, not {load}"));

@@ -16,7 +16,9 @@ pub enum RunError {
     #[error("{0}")]
     Failed(String),
     /// The operating system refused a call.
-    #[error("the system refused: {0}")]
+    #[error(
+        "the operating system refused a port, a thread or an open file: {0}; raise the limits of this process, which `ulimit -a` shows, and measure again"
+    )]
     System(#[from] io::Error),
 }
 

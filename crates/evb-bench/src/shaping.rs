@@ -70,7 +70,9 @@ pub(super) fn main(arguments: &ShapingArguments) -> ExitCode {
 
 fn measure(arguments: &ShapingArguments) -> Result<ShapingTable, BenchError> {
     if arguments.runs == 0 || arguments.duration < Duration::from_millis(100) {
-        return Err(BenchError::Operator("a point is measured at least once, for at least 100 ms".into()));
+        return Err(BenchError::Operator(
+            "a point is measured at least once, for at least 100 ms: raise --runs or --duration".into(),
+        ));
     }
     let table = ShapingTable::new(arguments.duration, arguments.runs);
     let mut course = Course { arguments, table, working: None, bar: output::spinner() };

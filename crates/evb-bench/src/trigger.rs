@@ -58,7 +58,7 @@ enum TriggerError {
     #[error("{0}")]
     Operator(String),
     /// The operating system refused a call.
-    #[error("{what}: {error}")]
+    #[error("{what}: {error}; correct that, and start the triggers again")]
     System {
         /// Description of the failed action.
         what: String,
@@ -88,7 +88,7 @@ fn announce(arguments: &TriggerArguments) -> Result<(), TriggerError> {
     let to = resolve(&arguments.to)?;
     check(arguments, to)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(system("cannot start"))?;
+    let runtime = runtime.map_err(system("the operating system refused a timer or an open file"))?;
     runtime.block_on(async {
         let mut feed = open(arguments, to).await?;
         let asked = arguments.kind.describe();
@@ -144,7 +144,7 @@ fn resolve(to: &str) -> Result<SocketAddr, TriggerError> {
     }
     match to.to_socket_addrs().map(|mut found| found.next()) {
         Ok(Some(address)) => Ok(address),
-        Ok(None) => refuse(format!("`{to}` has no address")),
+        Ok(None) => refuse(format!("`{to}` has no address; check the name, DNS and /etc/hosts")),
         Err(error) => refuse(format!("cannot resolve `{to}`: {error}; give a host name or an address")),
     }
 }
@@ -190,9 +190,9 @@ fn unreachable(to: SocketAddr, error: io::Error) -> TriggerError {
         NotFound | InvalidInput | AddrNotAvailable => {
             TriggerError::Operator(format!("cannot send to {to}: {error}; check --interface"))
         }
-        HostUnreachable | NetworkUnreachable | TimedOut | ConnectionReset => {
-            TriggerError::Operator(format!("cannot reach {to}: {error}"))
-        }
+        HostUnreachable | NetworkUnreachable | TimedOut | ConnectionReset => TriggerError::Operator(format!(
+            "cannot reach {to}: {error}; check the address and the network, and that the supervisor runs"
+        )),
         _ => TriggerError::System { what: format!("cannot send to {to}"), error },
     }
 }

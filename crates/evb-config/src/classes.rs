@@ -111,7 +111,7 @@ impl GivenClasses {
     pub(super) fn resolve(self, section: &Section<'_>, network: &NetworkConfig) -> Option<ClassesConfig> {
         let Some(link) = network.link_rate else {
             let reason = "classes share a link, but the rate of the link is not configured";
-            section.refuse("classes", reason, "add [network] link_rate");
+            section.refuse("classes", reason, "add for example link_rate = \"10 Gbit/s\" to [network]");
             return None;
         };
         let given = [self.data, self.control, self.monitoring, self.other];

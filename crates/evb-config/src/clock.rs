@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evb_core::{
-    alignment::{ClockWrap, DetectorClock},
+    alignment::{ClockError, ClockWrap, DetectorClock},
     units::Frequency,
 };
 use serde::Deserialize;
@@ -83,7 +83,15 @@ impl GivenClock {
         clock.tolerance = self.tolerance.unwrap_or(clock.tolerance);
         clock.accuracy = self.accuracy.unwrap_or(clock.accuracy);
         if let Err(error) = clock.check() {
-            source.refuse("clock", error.to_string(), "correct the values");
+            let remedy = match error {
+                ClockError::Rate => "give a `rate` in this range, for example rate = \"125 MHz\"",
+                ClockError::Wrap => "give `bits` or `wrap` in this range, for example bits = 48",
+                ClockError::Tolerance => "give a `tolerance` in this range, for example tolerance = \"1 us\"",
+                ClockError::Accuracy => {
+                    "give an `accuracy` in this range, for example accuracy = \"100 ppm\""
+                }
+            };
+            source.refuse("clock", error.to_string(), remedy);
             return None;
         }
         Some(clock)

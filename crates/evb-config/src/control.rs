@@ -124,7 +124,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<ControlConfig> {
     let config: ControlConfig = section.read()?;
     if !is_loopback(&config.listen.host) && config.token_file.is_none() {
         let reason = format!(
-            "`{}` can be reached from other machines, but there is no `token_file`",
+            "`{}` can be reached from other machines, and without a `token_file`, everybody there may give commands",
             config.listen.host
         );
         let remedy = "use 127.0.0.1, or add token_file = \"PATH\" with a secret that only its owner can read";

@@ -100,7 +100,7 @@ impl GivenCounter {
         let counter = TriggerCounter { bits: self.bits, first: self.first.0, step: self.step };
         let Err(error) = counter.check() else { return Some(counter) };
         let (key, remedy) = match error {
-            CounterError::Bits => ("counter.bits", "give 8 to 64"),
+            CounterError::Bits => ("counter.bits", "give bits = 8 to 64"),
             CounterError::First => ("counter.first", "give a value that the counter can have, or more bits"),
             CounterError::Step => ("counter.step", "give a smaller step, or more bits"),
         };

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, ops::Range};
 use serde::Deserialize;
 
 use super::{
-    forms::{As, Form, Whole, wrong},
+    forms::{As, Form, KEY, Whole, wrong},
     section::Section,
     template::parse_ids,
 };
@@ -36,12 +36,12 @@ impl Form for IdList {
     const EXAMPLE: &'static str = "1-22";
 
     fn parse(text: &str) -> Result<Vec<u16>, String> {
-        let remedy = "write for example ids = \"1-22\" or ids = \"1-4, 7\"";
+        let remedy = format!("write for example {KEY} = \"1-22\" or {KEY} = \"1-4, 7\"");
         parse_ids(text).map_err(|error| wrong(error, remedy))
     }
 
     fn hint() -> String {
-        "ids = \"1-22\"".to_owned()
+        format!("{KEY} = \"1-22\"")
     }
 }
 
@@ -62,8 +62,8 @@ pub(super) fn read<'t, T>(
         let ids = ids_of(&section);
         let place = if section.has("id") { "id" } else { "ids" };
         if taken.len() + ids.len() > most {
-            let reason = format!("there are more than {most} {key}s, the most that a run can have");
-            section.refuse(place, reason, "give fewer ids");
+            let reason = format!("the file has more than {most} {key}s, the most that a run can have");
+            section.refuse(place, reason, format!("give at most {most} ids to all {key}s together"));
             break;
         }
         if let Some(id) = ids.iter().find(|id| taken.contains(*id)) {
@@ -91,7 +91,11 @@ pub(super) fn read<'t, T>(
 /// Returns the ids of one entry. If the ids are invalid, notes a problem and returns no ids.
 fn ids_of(section: &Section<'_>) -> Vec<u16> {
     match (section.has("id"), section.has("ids")) {
-        (true, true) => section.refuse("ids", "both `id` and `ids`", "keep one of them"),
+        (true, true) => section.refuse(
+            "ids",
+            "this entry has both `id` and `ids`",
+            "keep `id` for a single entry, or `ids` for many, and remove the other",
+        ),
         (false, false) => {
             section.refuse("id", "this entry has no `id`", "add for example id = 1, or ids = \"1-22\"");
         }

@@ -14,7 +14,7 @@ use serde::{
 
 use super::{
     endpoint::{self, Endpoint},
-    similar::{nearest, suggestion},
+    similar::{choice, nearest, suggestion},
 };
 
 /// Stands for the name of the key in the messages of forms.
@@ -172,7 +172,7 @@ impl Form for EventRate {
     fn parse(text: &str) -> Result<Frequency, String> {
         let rate: Frequency = text.parse().map_err(|error| explain(&error))?;
         if rate.hertz() > 1e9 {
-            let reason = format!("{rate} is faster than the clock ticks");
+            let reason = format!("{rate} is more than the highest rate, 1 GHz");
             return Err(wrong(reason, "give a rate of at most 1 GHz"));
         }
         Ok(rate)
@@ -256,13 +256,13 @@ impl Form for FilePath {
     fn parse(text: &str) -> Result<PathBuf, String> {
         if text.is_empty() || text.contains('\0') {
             let remedy = "write a path; a relative one starts at the current directory";
-            return Err(wrong("this is not a path", remedy));
+            return Err(wrong(format_args!("`{KEY}` is empty, or has a NUL character"), remedy));
         }
         Ok(text.into())
     }
 
     fn hint() -> String {
-        "a path".to_owned()
+        format!("{KEY} = \"PATH\"")
     }
 }
 
@@ -304,8 +304,8 @@ pub(super) fn one_of(words: &[&str]) -> String {
 /// Returns reason and remedy for a text that is none of several words.
 pub(super) fn unknown_word(text: &str, words: &[&str]) -> String {
     let all = one_of(words);
-    let remedy = suggestion(nearest(text, words.iter().copied()), &all);
-    wrong(format_args!("`{text}` is not a {KEY} that evb knows"), remedy)
+    let remedy = choice(nearest(text, words.iter().copied()), &all);
+    wrong(format_args!("`{KEY}` cannot be `{text}`"), remedy)
 }
 
 /// A whole number in a range.

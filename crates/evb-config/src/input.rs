@@ -322,8 +322,10 @@ impl Form for Run {
     const EXAMPLE: &'static str = "42";
 
     fn parse(text: &str) -> Result<RunChoice, String> {
-        let remedy = "write the run number, or the first digits of the run id that `evbd dump` shows";
-        text.parse().map_err(|error| wrong(format_args!("`{text}` is not a run: {error}"), remedy))
+        let remedy =
+            "write the run number, or at least the first 4 digits of the run id that `evbd dump` shows";
+        let reason = || format!("`{text}` is neither a run number nor the beginning of a run id");
+        text.parse().map_err(|_| wrong(reason(), remedy))
     }
 
     fn hint() -> String {
@@ -383,7 +385,7 @@ impl GivenInput {
                     let reason = format!(
                         "the path of a socket has at most {LONGEST_SOCKET} bytes, and this one {length}"
                     );
-                    source.refuse("input.path", reason, "give a shorter one, for example below /run");
+                    source.refuse("input.path", reason, "give a shorter path, for example below /run");
                 }
                 Some(Input::Unix { path, before_start, front_ends })
             }
@@ -395,8 +397,8 @@ impl GivenInput {
 fn km3net_module(source: &Section<'_>, module: Option<u16>, id: u16) -> Option<u32> {
     let module = module.or_else(|| id.checked_sub(1));
     if module.is_none() {
-        let reason = "source 0 has no module before it";
-        source.refuse("input.module", reason, "name the module, for example module = 0");
+        let reason = "source 0 needs a `module`: the default is the id minus 1, and there is no module -1";
+        source.refuse("input.module", reason, "add for example module = 0");
     }
     module.map(u32::from)
 }

@@ -228,7 +228,8 @@ fn refuse_links_with_two_rates(
             let key = format!("{section}.link_rate");
             let span = notes.keys.borrow().get(&problem::place_of(&key, id)).cloned();
             let reason = format!("the link `{link}` has two rates: {first} and {rate}");
-            notes.error(&key, span.unwrap_or(0..0), reason, "give both the same, or separate links");
+            let remedy = format!("give every {section} on this link the same link_rate, or another link");
+            notes.error(&key, span.unwrap_or(0..0), reason, remedy);
         }
     }
 }

@@ -248,7 +248,7 @@ pub struct Loaded {
 pub enum ConfigError {
     /// The file could not be read.
     #[error(
-        "error: cannot read the configuration `{file}`: {source}\n = help: give the path of a TOML file, such as examples/quickstart.toml"
+        "error: cannot read the configuration `{file}`: {source}; nothing was started\n = help: give the path of a TOML file that this user may read, such as examples/quickstart.toml"
     )]
     Unreadable {
         /// Name of the file.
@@ -283,7 +283,7 @@ pub fn load(path: &Path) -> Result<Loaded, ConfigError> {
 fn not_utf8(file: &str, error: &std::string::FromUtf8Error) -> Problems {
     let offset = error.utf8_error().valid_up_to();
     let notes = Notes::default();
-    notes.error("", offset..offset, "not UTF-8 text from here on", "save the file as UTF-8");
+    notes.error("", offset..offset, "the file is not UTF-8 text from here on", "save the file as UTF-8");
     problems(file, &String::from_utf8_lossy(error.as_bytes()), notes)
 }
 
@@ -296,7 +296,7 @@ pub fn read(text: &str, file: &str) -> Result<Loaded, Problems> {
         notes.error(
             "",
             span,
-            format!("not TOML: {}", error.message()),
+            format!("this is not TOML: {}", error.message()),
             "fix the syntax here; see https://toml.io",
         );
     }

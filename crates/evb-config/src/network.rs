@@ -115,7 +115,8 @@ impl Form for CongestionControl {
             return Ok(name.to_owned());
         }
         let reason = format!("`{name}` is not the name of a congestion control");
-        let remedy = "see /proc/sys/net/ipv4/tcp_available_congestion_control for the names this host knows";
+        let remedy =
+            "write \"cubic\", or another name from /proc/sys/net/ipv4/tcp_available_congestion_control";
         Err(wrong(reason, remedy))
     }
 }

@@ -100,6 +100,9 @@ struct AllocationArguments {
     port: u16,
 }
 
+/// Name of the configuration of a plan in messages.
+const PLANNED: &str = "the planned configuration";
+
 /// The numbers from the command line on which a plan is based.
 #[derive(Clone, Debug)]
 struct Numbers {
@@ -191,7 +194,7 @@ fn for_hosts(arguments: &PlanArguments) -> ExitCode {
         longest.and_then(|path| Allocation::new(arguments, path).map_err(|error| format!("error: {error}")));
     let admitted = written.and_then(|allocation| {
         let text = allocation.text();
-        let loaded = crate::read(&text, "plan").map_err(|problems| problems.to_string())?;
+        let loaded = crate::read(&text, PLANNED).map_err(|problems| problems.to_string())?;
         let (_, problems) = admission::admit(&loaded, None);
         if problems.are_fatal() { Err(problems.to_string()) } else { Ok(text) }
     });
@@ -211,7 +214,7 @@ fn for_hosts(arguments: &PlanArguments) -> ExitCode {
 fn plan(arguments: &Numbers, paths: &GrantPaths) -> Result<Plan, Problems> {
     let advice = advise(arguments, paths.longest());
     let text = skeleton::skeleton(arguments, &advice);
-    let loaded = crate::read(&text, "plan")?;
+    let loaded = crate::read(&text, PLANNED)?;
     // The builders' memory is unknown, because they may run on other machines than this one.
     let (sums, problems) = admission::admit(&loaded, None);
     let planning = planning(&loaded.config, &sums, paths);
@@ -219,7 +222,7 @@ fn plan(arguments: &Numbers, paths: &GrantPaths) -> Result<Plan, Problems> {
 }
 
 fn page(plan: &Plan, is_verbose: bool) -> String {
-    let verdict = if plan.problems.are_fatal() { "refused" } else { "admitted" };
+    let verdict = if plan.problems.are_fatal() { "refused, for the reasons below" } else { "admitted" };
     let (config, sums, planning) = (&plan.loaded.config, &plan.sums, &plan.planning);
     let mut page = format!("{verdict}\n{}", check::head(config, sums, planning));
     if is_verbose {
@@ -255,7 +258,9 @@ fn remedy(arguments: &Numbers, plan: &Plan) -> String {
         );
     }
     let builders = (asked * arguments.event_size.count() as f64 * per_event / link).ceil();
-    format!("at these sizes {builders:.0} builders or more would carry it, each behind a port of its own")
+    format!(
+        "at these sizes {builders:.0} builders or more would carry it, each behind a port of its own: give --builders {builders:.0}"
+    )
 }
 
 fn as_json(plan: &Plan) -> serde_json::Value {

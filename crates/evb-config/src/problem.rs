@@ -154,7 +154,11 @@ impl fmt::Display for Problems {
         }
         let count = |severity| self.list.iter().filter(|problem| problem.severity == severity).count();
         let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
-        write!(f, "{file}: {errors} error(s), {warnings} warning(s)")
+        let meaning = match errors {
+            0 => "warnings alone do not keep evb from starting",
+            _ => "evb does not start until every error is corrected",
+        };
+        write!(f, "{file}: {errors} error(s), {warnings} warning(s); {meaning}")
     }
 }
 

@@ -19,7 +19,7 @@ use super::{
     endpoint,
     problem::{Problem, Severity, place_of},
     remedies,
-    similar::{nearest, suggestion},
+    similar::nearest,
 };
 
 /// Problems and positions of keys, collected while a configuration is read.
@@ -188,7 +188,7 @@ impl<'t> Section<'t> {
         }
         if address.port == 0 {
             let reason = "port 0 lets the system choose a port, and the other hosts would not know which";
-            self.refuse(key, reason, "write a port, for example 7000");
+            self.refuse(key, reason, "write a port from 1 to 65535, for example 7000");
         } else if endpoint::is_unspecified(&address.host) {
             let reason = format!("other hosts cannot connect to `{}`", address.host);
             self.refuse(key, reason, "name the address by which the other machines reach this one");
@@ -245,7 +245,10 @@ impl<'t> Section<'t> {
                 continue;
             }
             let all = format!("keys here: {}", known.join(", "));
-            let remedy = suggestion(nearest(name, known.iter().copied()), &all);
+            let remedy = match nearest(name, known.iter().copied()) {
+                Some(meant) => format!("did you mean `{meant}`? ({all})"),
+                None => format!("remove it, or write one of the {all}"),
+            };
             self.notes.error(&self.key_path(name), key.span(), format!("unknown key `{name}`"), remedy);
         }
     }

@@ -21,7 +21,7 @@ use super::{
     builder::BuilderEntry,
     classes::{self, ClassesConfig},
     division::{Division, FREE_BUDGET},
-    forms::{As, DataRate, KEY, Positive, Quantity, Whole, Word, Words, unknown_word, wrong},
+    forms::{As, DataRate, KEY, Positive, Quantity, Whole, Word, Words, wrong},
     layout::Layout,
     network::NetworkConfig,
     section::Section,
@@ -269,7 +269,11 @@ impl<'de> Deserialize<'de> for Spin {
             }
 
             fn visit_str<E: de::Error>(self, word: &str) -> Result<Spin, E> {
-                if word == "force" { Ok(Spin::Force) } else { Err(E::custom(unknown_word(word, &["force"]))) }
+                if word == "force" {
+                    return Ok(Spin::Force);
+                }
+                let reason = format!("`{KEY}` cannot be `{word}`");
+                Err(E::custom(wrong(reason, "write true or false without quotes, or \"force\"")))
             }
         }
 
@@ -334,7 +338,7 @@ impl GivenShaping {
         }
         let lane_rate = division.lane_rate();
         if self.mode == ShapingMode::TokenBucket && self.rate.is_none() && lane_rate.is_none() {
-            let remedy = "add the pace of a lane, for example rate = \"100 Mbit/s\", or [network] link_rate";
+            let remedy = "add the rate at which a source may send to each builder, for example rate = \"100 Mbit/s\", or add `link_rate` to [network]";
             section.refuse("rate", "mode = \"token-bucket\" needs a rate", remedy);
         }
         ShapingConfig {
@@ -373,14 +377,16 @@ impl GivenShaping {
         if let Some((trunk, part)) = trunk {
             let found = &network.trunks[trunk];
             let reason = format!(
-                "a grant of {chunk} charges {charge}, more than a builder's part of {} `{}`, which is {part}",
+                "a grant of {chunk} charges {charge} with headers, more than a builder's part of {} `{}`, which is {part}: no source could send",
                 found.kind.word(),
                 found.name
             );
             let remedy = "make the chunk smaller, or let fewer builders share the trunk; its switch may have a larger buffer than stated";
             return found.refuse(section.notes(), "buffer", reason, remedy);
         }
-        let reason = format!("a grant of {chunk} charges {charge}, more than a builder's budget of {share}");
+        let reason = format!(
+            "a grant of {chunk} charges {charge} with headers, more than a builder's budget of {share}: no source could send"
+        );
         let place = if self.chunk.is_some() { "chunk" } else { "budget" };
         let remedy = "make the chunk smaller or the budget larger, or let fewer builders share a port";
         section.refuse(place, reason, remedy);

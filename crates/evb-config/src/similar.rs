@@ -24,9 +24,15 @@ pub(super) fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a 
         .map(|(_, candidate)| candidate)
 }
 
-/// Returns a remedy: the word that was probably meant, and `all`, what may be written.
+/// Returns a remedy: the word that was probably meant, and `all`, a sentence that says what may be
+/// written.
 pub(super) fn suggestion(meant: Option<&str>, all: &str) -> String {
     meant.map_or_else(|| all.to_owned(), |meant| format!("did you mean `{meant}`? ({all})"))
+}
+
+/// Returns a remedy: the word that was probably meant, and `all`, the names of what may be written.
+pub(super) fn choice(meant: Option<&str>, all: &str) -> String {
+    meant.map_or_else(|| format!("write {all}"), |meant| format!("did you mean `{meant}`? ({all})"))
 }
 
 /// Length to which words are shortened; computing the distance between longer words takes too long.

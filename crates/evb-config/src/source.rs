@@ -201,26 +201,31 @@ pub(super) fn read(section: &Section<'_>, id: u16, group: Option<&MulticastGroup
     if max_fragment > LARGEST_FRAGMENT {
         let place = if given.max_fragment.is_some() { "max_fragment" } else { "input" };
         let reason = format!("fragments of up to {max_fragment} are larger than evb carries");
-        section.refuse(place, reason, format!("stay within {LARGEST_FRAGMENT}"));
+        section.refuse(place, reason, format!("give at most {LARGEST_FRAGMENT}"));
     }
     if let Some(Input::Generator { size: FragmentSize::Fixed(size), .. }) = input
         && size > max_fragment
     {
-        let reason = format!("every fragment has {size}, more than max_fragment");
+        let reason = format!("every fragment has {size}, more than max_fragment = {max_fragment}");
         section.refuse("max_fragment", reason, "leave max_fragment out, or make it as large as the size");
     }
     let backlog = given.backlog.unwrap_or_else(|| BACKLOG.max(max_fragment));
     if backlog < max_fragment {
         let reason = format!("a backlog of {backlog} is too small for a fragment of {max_fragment}");
-        section.refuse("backlog", reason, "make the backlog larger or max_fragment smaller");
+        section.refuse(
+            "backlog",
+            reason,
+            format!("give at least {max_fragment}, or make max_fragment smaller"),
+        );
     }
     let owes_none = given.owes == Owes::None;
     if owes_none && given.need == Need::Expendable {
-        section.refuse("need", "a source that owes nothing is not waited for", "remove `need`, or `owes`");
+        let reason = "a source that owes nothing is not waited for, so `need` says nothing";
+        section.refuse("need", reason, "remove `need`, or `owes`");
     }
     if given.wait.is_some() && !owes_none {
         let remedy = "remove `wait`, or add owes = \"none\"; `deadline` of [supervisor] is for other sources";
-        section.refuse("wait", "only sources that owe nothing have a time of their own", remedy);
+        section.refuse("wait", "only sources that owe nothing have a `wait` of their own", remedy);
     }
     let sporadic = owes_none.then(|| given.wait.unwrap_or_default());
     let GivenSource { name, bind, host, link_rate, cpu, .. } = given;
@@ -252,7 +257,12 @@ pub(super) fn refuse_if_none_is_essential(notes: &Notes, sources: &[Placed<Sourc
             .all(|placed| placed.entry.need == Need::Expendable || placed.entry.sporadic.is_some())
     {
         let reason = "every source is expendable or owes nothing, so that an event may be complete without any fragment";
-        notes.error("source.need", first.span.clone(), reason, "let at least one source be essential");
+        notes.error(
+            "source.need",
+            first.span.clone(),
+            reason,
+            "let at least one source be essential: remove its `need` and `owes`",
+        );
     }
 }
 

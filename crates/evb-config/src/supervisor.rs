@@ -154,7 +154,10 @@ pub(super) fn read(section: &Section<'_>) -> Option<SupervisorConfig> {
         section.refuse("journal_fsync", reason, "name its file with `journal`, or remove `journal_fsync`");
     }
     if config.lease < SHORTEST_LEASE {
-        let reason = "a lease below 500 ms ends between two heartbeats";
+        let reason = format!(
+            "a lease of {:?} may end between two heartbeats, and a builder would not write events in the meantime",
+            config.lease
+        );
         section.refuse("lease", reason, "give at least \"500 ms\"");
     }
     section.finish(config)

@@ -126,7 +126,7 @@ fn checked(trunk: Trunk, section: &Section<'_>, names: &mut BTreeSet<String>) ->
     let kind = trunk.kind;
     if kind == TrunkKind::Link && !section.has("rate") && !section.has("buffer") {
         let reason = "a trunk without `rate` and `buffer` limits nothing";
-        section.refuse("rate", reason, "add rate = \"10 Gbit/s\"");
+        section.refuse("rate", reason, "add for example rate = \"10 Gbit/s\"");
     }
     if section.is_good("members") && trunk.members.is_empty() {
         let reason = format!("a {} without members carries nothing", kind.word());

@@ -152,7 +152,7 @@ pub struct ShortRunId(u32);
 
 /// Reason why a text is no [`RunId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this is not a run id, which has 32 hexadecimal digits")]
+#[error("the run id cannot be read; write all of its 32 hexadecimal digits")]
 pub struct ParseRunIdError;
 
 impl RunId {

@@ -49,7 +49,7 @@ pub use round_trip::RoundTrip;
 pub enum DatagramFault {
     /// The datagram belongs to another epoch, or to a connection that has ended. Drop the datagram,
     /// and count it.
-    #[error("a datagram of a connection that is gone, which is ignored")]
+    #[error("it sent a datagram of a connection that is gone; evb ignores it, and nothing needs to be done")]
     Stale,
     /// The datagram contains bytes that are not a valid record. The receiver closes the connection.
     #[error("the peer broke the protocol: {0}; {SAME_RELEASE}")]
@@ -81,9 +81,23 @@ pub enum StreamFault {
     /// The peer sent a record that only the other end of a lane may send
     /// (docs/reference/protocol.md LANE-3).
     #[error(
-        "the peer broke the protocol: it sent a record that only the other end of a lane may send ({0:?}); {SAME_RELEASE}"
+        "the peer broke the protocol: it sent {}, which only the other end of a lane may send; {SAME_RELEASE}",
+        named(.0)
     )]
     WrongDirection(RecordHeader),
+}
+
+/// Returns the name of a record's kind.
+fn named(header: &RecordHeader) -> &'static str {
+    match header {
+        RecordHeader::Announce { .. } => "announcements",
+        RecordHeader::Data { .. } => "data",
+        RecordHeader::Grant { .. } => "a grant",
+        RecordHeader::Commit { .. } => "a commit",
+        RecordHeader::Resend { .. } => "a request for repeated data",
+        RecordHeader::Announced { .. } => "an answer to announcements",
+        RecordHeader::Reannounce { .. } => "a request for repeated announcements",
+    }
 }
 
 /// A record that contradicts the state of the lane. The peer is at fault, and the receiver closes

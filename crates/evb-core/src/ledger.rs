@@ -332,7 +332,8 @@ pub struct DeadTimeCause {
 
 /// Start of the problem in [`RunReport::problems`] by which evb reports a defect of its own: the
 /// report does not account for all events.
-pub const LEDGER_OPEN: &str = "the ledger does not close, which is a fault of evb (report it with the logs)";
+pub const LEDGER_OPEN: &str =
+    "the counts of events do not add up, which is a fault of evb (report it with the logs)";
 
 /// End of the text of the problem that names a builder with a defect.
 pub const NOT_ASSIGNED: &str = "that were not assigned to it (its log says more)";

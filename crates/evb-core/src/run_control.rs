@@ -210,8 +210,8 @@ impl State {
                 "wait until the state is Configured; the status shows how many are left",
             ),
             (Failed, _) => refused(
-                "the last run failed; the status says why",
-                "fix the cause, then reset, configure and start",
+                "the last run failed",
+                "read the reason and the remedy in the status, then reset, configure and start",
             ),
         }
     }

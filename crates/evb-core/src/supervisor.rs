@@ -255,7 +255,7 @@ impl SupervisorCore {
             (_, Message::Begun(begun)) => self.handle_begun(peer, seat, &begun, now),
             (_, Message::Leaving(leaving)) => self.handle_leaving(peer, seat, &leaving.reason, now),
             (_, Message::Triggers(_)) if !self.intake.is_external() => {
-                self.expel(peer, "it sent triggers, but this run's trigger is not external", now);
+                self.expel(peer, "it sent triggers, but this run's trigger is not external (its `kind` in the configuration)", now);
             }
             (_, Message::Triggers(triggers)) => {
                 self.trigger(triggers.count, now);
@@ -420,7 +420,11 @@ impl SupervisorCore {
     }
 
     fn set_paused(&mut self, paused: bool, now: Instant) {
-        tracing::info!(paused, "run {} is {}", self.plan.run, if paused { "paused" } else { "resumed" });
+        let words = match paused {
+            true => "paused, and takes no triggers until it is resumed",
+            false => "resumed, and takes triggers again",
+        };
+        tracing::info!(paused, "run {} is {words}", self.plan.run);
         self.intake.set_paused(paused);
         self.outbox.journal(What::Paused(paused), now);
         self.pulse.hasten(now);
@@ -434,7 +438,7 @@ impl SupervisorCore {
         if !self.intake.set_rate(rate) {
             return Err(ChangeError::NoRate);
         }
-        tracing::info!(run = %self.plan.run, %rate, "run {}: the trigger rate is now {rate}", self.plan.run);
+        tracing::info!(run = %self.plan.run, %rate, "run {}: the trigger rate is now {rate}, as an operator asked", self.plan.run);
         self.outbox.journal(What::Rate(rate.hertz()), now);
         self.intake.restart(self.books.triggered(), now);
         Ok(())

@@ -92,7 +92,7 @@ impl Moved {
         let words: Vec<&str> = command.into_iter().chain(self.arguments.iter().map(String::as_str)).collect();
         let line = words.join(" ");
         complain!(
-            "error: measurements and the pseudo-trigger are a program of their own; run it with\n  \
+            "error: nothing was started: measurements and the pseudo-trigger are a program of their own; run it with\n  \
              evb-bench {line}\nor, in the source tree of evb, with\n  \
              cargo run --release -p evb-bench -- {line}"
         );

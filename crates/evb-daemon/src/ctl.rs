@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 
 use client::{AskError, Client};
 
+pub(crate) use table::meaning;
+
 /// Exit code of a command that the daemon refused.
 const REFUSED: u8 = 1;
 
@@ -141,9 +143,7 @@ pub(crate) fn main(arguments: &CtlArguments) -> ExitCode {
         Err(error) => {
             match (&error, arguments.json) {
                 (AskError::Refused { answer, .. }, true) => say!("{answer:#}"),
-                (AskError::Refused { answer, .. }, false) => {
-                    complain!("{}", table::refusal(answer).trim_end())
-                }
+                (refused @ (AskError::Refused { .. } | AskError::Config(_)), _) => complain!("{refused}"),
                 (other, _) => complain!("error: {other}"),
             }
             match error {
@@ -172,13 +172,20 @@ fn run(arguments: &CtlArguments) -> Result<(), AskError> {
             say(&post("start", json!({ "comment": comment, "kind": kind }))?, arguments.json);
         }
         Ask::AddBuilder { id } => {
-            say(&post("builders", json!({ "id": id }))?, arguments.json);
+            let words = format!(
+                "builder {id} is added: it gets events as soon as its process has joined (`evbd run CONFIG --role builder:{id}`)"
+            );
+            done(&post("builders", json!({ "id": id }))?, arguments.json, &words);
         }
         Ask::RemoveBuilder { id } => {
-            say(&client.ask("DELETE", &format!("builders/{id}"), None)?, arguments.json);
+            let words = format!(
+                "builder {id} is removed: it gets no more events, and leaves when its events are settled"
+            );
+            done(&client.ask("DELETE", &format!("builders/{id}"), None)?, arguments.json, &words);
         }
         Ask::Learn { id } => {
-            say(&post("learn", json!({ "source": id }))?, arguments.json);
+            let words = format!("source {id}: its present timestamps count as right from now on");
+            done(&post("learn", json!({ "source": id }))?, arguments.json, &words);
         }
         Ask::Exclude(asked) | Ask::Include(asked) => {
             let mut body = json!({ "from": asked.from, "why": asked.why });
@@ -188,11 +195,25 @@ fn run(arguments: &CtlArguments) -> Result<(), AskError> {
                 }
                 Excludable::Group { group } => body["group"] = json!(group),
             }
-            say(&post(arguments.ask.name(), body)?, arguments.json);
+            let answer = post(arguments.ask.name(), body)?;
+            let (what, whose) = match &asked.what {
+                Excludable::Source { .. } => (format!("source {} is", answer["source"]), "its"),
+                Excludable::Group { group } => (format!("the sources of group {group} are"), "their"),
+            };
+            let from =
+                asked.from.map_or_else(|| "the next event".to_owned(), |event| format!("event {event}"));
+            let words = match &arguments.ask {
+                Ask::Include(_) => format!("{what} included again, from {from} on"),
+                _ => {
+                    format!("{what} excluded: from {from} on, events are complete without {whose} fragments")
+                }
+            };
+            done(&answer, arguments.json, &words);
         }
         Ask::Rate { rate } => {
             let body = json!({ "rate": rate.to_string() });
-            say(&client.ask("PUT", "trigger", Some(body))?, arguments.json);
+            let words = format!("the trigger rate is {rate} from now on");
+            done(&client.ask("PUT", "trigger", Some(body))?, arguments.json, &words);
         }
         command => say(&post(command.name(), json!({}))?, arguments.json),
     }
@@ -221,7 +242,7 @@ impl Ask {
 fn client(arguments: &CtlArguments) -> Result<Client, AskError> {
     let control = match &arguments.config {
         Some(path) => {
-            let loaded = evb_config::load(path).map_err(|error| AskError::Operator(error.to_string()))?;
+            let loaded = evb_config::load(path).map_err(|error| AskError::Config(error.to_string()))?;
             loaded.config.control.unwrap_or_else(ControlConfig::usual)
         }
         None => ControlConfig::usual(),
@@ -239,6 +260,15 @@ fn say(answer: &Value, as_json: bool) {
         say!("{answer:#}");
     } else {
         say!("{}", table::line(answer));
+    }
+}
+
+/// Prints the answer to a command that was carried out: as JSON, or in the given words.
+fn done(answer: &Value, as_json: bool, words: &str) {
+    if as_json {
+        say!("{answer:#}");
+    } else {
+        say!("{words}");
     }
 }
 
@@ -293,7 +323,7 @@ fn settle(client: &Client, as_json: bool) -> Result<(), AskError> {
         if !told && since.elapsed() > LOOK * 4 {
             told = true;
             complain!(
-                "the run is stopping: {} events are still being built",
+                "the run is stopping: {} events are still being built; this command waits for them (Ctrl-C ends the wait, not the run)",
                 status["survey"]["outstanding"]
             );
         }

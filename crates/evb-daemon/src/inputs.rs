@@ -39,9 +39,12 @@ pub(crate) enum InputError {
     Replay(#[from] ReplayError),
     /// The recording has a fragment that is larger than the source's `max_fragment`.
     #[error(
-        "the largest fragment to be replayed has {largest}, more than max_fragment = {limit} of this source: raise max_fragment"
+        "the largest fragment of the recording {} has {largest}, more than max_fragment = {limit} of this source, which cannot take part: raise max_fragment",
+        path.display()
     )]
     Oversize {
+        /// The recording.
+        path: PathBuf,
         /// Size of the largest fragment.
         largest: Bytes,
         /// The source's `max_fragment`.
@@ -62,7 +65,7 @@ pub(crate) enum InputError {
     },
     /// The trigger's multicast group cannot be joined.
     #[error(
-        "cannot listen to the triggers of {group}: {reason}; check the group, the interface, and that it is up"
+        "cannot join the multicast group {group} of the triggers: {reason}; check `group` and `interface` of this source, and that the interface is up"
     )]
     Multicast {
         /// Group and port.
@@ -72,7 +75,7 @@ pub(crate) enum InputError {
     },
     /// The operating system refused a thread or a runtime.
     #[error(
-        "the operating system refused a thread or an open file: {0}; raise the limits of this process, which `ulimit -a` shows"
+        "the operating system refused this source a thread or an open file: {0}; raise the limits of this process, which `ulimit -a` shows"
     )]
     System(#[from] io::Error),
 }
@@ -225,6 +228,7 @@ fn generator(entry: &SourceEntry, size: FragmentSize, fault: Option<PlantedFault
 
 /// Reads a recording on a thread for blocking work, so that other tasks of this thread can go on.
 async fn replay(path: PathBuf, format: ReplayFormat, limit: Bytes) -> Result<Replay, InputError> {
+    let recording = path.clone();
     let load = move || match format {
         ReplayFormat::Km3net { module } => Replay::km3net(&path, module as usize),
         ReplayFormat::Evb { source, run } => {
@@ -233,7 +237,10 @@ async fn replay(path: PathBuf, format: ReplayFormat, limit: Bytes) -> Result<Rep
     };
     let replay = tokio::task::spawn_blocking(load).await.map_err(io::Error::from)??;
     let largest = replay.largest();
-    if largest > limit { Err(InputError::Oversize { largest, limit }) } else { Ok(replay) }
+    if largest > limit {
+        return Err(InputError::Oversize { path: recording, largest, limit });
+    }
+    Ok(replay)
 }
 
 /// Returns the sizes of generated fragments.

@@ -85,7 +85,7 @@ pub(crate) fn start(format: LogFormat) -> Log {
     };
     if let Some(fault) = fault {
         tracing::warn!(
-            "{VARIABLE} cannot be used, so only warnings and errors are shown: {fault}; correct it"
+            "the environment variable {VARIABLE} cannot be used, so the log shows only warnings and errors, and nothing else changes: {fault}"
         );
     }
     log
@@ -103,7 +103,10 @@ fn filter(text: &str) -> Result<EnvFilter, String> {
         // The library takes any other word for the name of a module, and shows all its messages.
         if !is_level && !part.contains(['=', '[']) && !part.starts_with("evb") {
             let levels = LEVELS.join(", ");
-            return Err(format!("`{}` is no level; the levels are {levels}", part.escape_default()));
+            return Err(format!(
+                "`{}` is no level; the levels are {levels}: give one of them",
+                part.escape_default()
+            ));
         }
     }
     EnvFilter::try_new(text).map_err(|error| format!("{error}; give a level, or TARGET=LEVEL, as evb=debug"))

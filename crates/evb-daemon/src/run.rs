@@ -29,7 +29,7 @@ use evb_config::{
 };
 use evb_core::id::Peer;
 use evb_host::{descriptors, here::host_name, memory::machine_memory};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 pub use host::here;
 pub(crate) use needs::of_host as needs_of_host;
@@ -112,28 +112,33 @@ pub enum RunError {
     #[error(transparent)]
     Refused(Problems),
     /// A role failed.
-    #[error("{peer}: {error}")]
+    #[error("{named}: {error}")]
     Role {
-        /// Role that failed.
-        peer: Peer,
+        /// Role that failed, with its name.
+        named: String,
         /// Error of the role.
         error: Arc<RoleError>,
     },
     /// The supervisor failed.
     #[error("supervisor: {0}")]
     Supervisor(String),
+    /// The task of a role crashed, which is a defect of evb.
+    #[error(
+        "a task of this process crashed, which is a fault of evb: {0}; start this process again, and report this with its log"
+    )]
+    Crashed(#[from] JoinError),
     /// An input could not be opened.
-    #[error("source {id}: {reason}")]
+    #[error("{named}: {reason}")]
     Input {
-        /// Source of the input.
-        id: evb_core::id::SourceId,
+        /// Source of the input, with its name.
+        named: String,
         /// Description of the error.
         reason: String,
     },
     /// Another process hosts the system of a configuration whose addresses are on loopback.
     #[error(
-        "{} is on loopback, so its system belongs to one host, and another process hosts it already, here or on a host that shares the \
-         file; for a system of several hosts, write their network addresses",
+        "every address in {} is on loopback, so its system belongs to one host and one process, and another process runs it already, \
+         here or on a host that shares the file; end that one first, or, for a system of several hosts, write their network addresses",
         path.display()
     )]
     Taken {
@@ -150,7 +155,7 @@ pub enum RunError {
     },
     /// The operating system refused a call.
     #[error(
-        "the operating system refused a thread, a timer or an open file: {0}; raise the limits of this process, which `ulimit -a` shows"
+        "this process ends, because the operating system refused it a thread, a timer or an open file: {0}; raise its limits, which `ulimit -a` shows, and start it again"
     )]
     System(#[from] io::Error),
 }
@@ -214,9 +219,13 @@ fn on_loopback(arguments: &RunArguments, config: &Config) -> Result<Option<alone
     }
     let claim = alone::claim(&arguments.config)?;
     let name = host_name();
-    tracing::info!(host = name, "every address is on loopback: the whole system is on this host, {name}");
+    let words = format!(
+        "every address in {} is on loopback: the whole system is on this host, {name}, in this process; for a system of several hosts, write their network addresses",
+        arguments.config.display()
+    );
+    tracing::info!(host = name, "{words}");
     if !arguments.quiet {
-        say(&format_args!("every address is on loopback: the whole system is on this host, {name}"));
+        say(&words);
     }
     Ok(Some(claim))
 }
@@ -224,7 +233,11 @@ fn on_loopback(arguments: &RunArguments, config: &Config) -> Result<Option<alone
 /// Raises the limit of file descriptors, and refuses roles that need more than the hard limit.
 fn enough_descriptors(config: &Config, origin: &Origin, hosted: &[Peer]) -> Result<(), RunError> {
     let limit = descriptors::raise().unwrap_or_else(|error| {
-        tracing::warn!(%error, "this process cannot raise its limit of open files: {error}; raise it with `ulimit -n` or LimitNOFILE");
+        tracing::warn!(
+            %error,
+            "this process keeps its limit of {} open files, because it cannot raise it: {error}; it starts if that is enough for its roles, else raise the limit with `ulimit -n` or LimitNOFILE=",
+            descriptors::soft_limit()
+        );
         descriptors::soft_limit()
     });
     let problems = admission::too_few_descriptors(config, origin, hosted, limit);
@@ -289,7 +302,7 @@ async fn host_roles(
     }
     if let Some(choice) = shared.executor.as_ref().filter(|_| !arguments.quiet) {
         say(&format_args!(
-            "packets leave at their times by means of {}: {}",
+            "the sources of this process keep the configured rates, with offload `{}`: {}; `evbd doctor` says whether that is good enough, and shows the other choices",
             choice.executor.offload(),
             choice.reason
         ));

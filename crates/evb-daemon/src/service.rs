@@ -65,7 +65,7 @@ impl Service {
                 match watch.look(self.turn_counters.turns(), now) {
                     Ok(()) => tell(NotifyState::Watchdog),
                     Err(hanging) => tracing::warn!(
-                        "{} made no progress for half of the time (WatchdogSec=) after which the service manager restarts this process: check whether a disk hangs, or the host is overloaded",
+                        "{} made no progress for half of the time (WatchdogSec=) after which the service manager restarts this process; nothing is lost so far: check now whether a disk hangs, or the host is overloaded",
                         hanging.join(", ")
                     ),
                 }

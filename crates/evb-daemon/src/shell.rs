@@ -32,7 +32,7 @@ pub(crate) fn completions(arguments: &CompletionsArguments, evbd: &mut Command) 
     match io::stdout().write_all(&script(arguments.shell, evbd)) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             complain!(
-                "error: cannot write the completions: {error}; make room, or write them to another file"
+                "error: cannot write the completions to standard output: {error}; make room on that disk, or write them to another file"
             );
             ExitCode::FAILURE
         }
@@ -53,7 +53,7 @@ pub(crate) fn man_pages(arguments: &ManPagesArguments, evbd: Command) -> ExitCod
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             complain!(
-                "error: cannot write to {}: {error}; give a directory that this user can write to",
+                "error: cannot write the man pages to {}: {error}; give a directory that exists and that this user can write to",
                 arguments.folder.display()
             );
             ExitCode::from(2)

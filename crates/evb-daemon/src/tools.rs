@@ -33,7 +33,9 @@ fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<ExitCode>) -> ExitCode
         Ok(code) => code,
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
-            complain!("error: cannot write the output: {error}; make room, or write it to another file");
+            complain!(
+                "error: cannot write the results to standard output: {error}; make room on that disk, or write them to another file"
+            );
             ExitCode::FAILURE
         }
     }

@@ -78,7 +78,7 @@ fn the_systems_of_the_papers_have_their_sums() {
 fn the_systems_of_the_papers_are_refused_beyond_their_limits() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/studies");
     for (example, from, to, reason) in [
-        ("kek-1x3", "300 Mbit/s", "400 Mbit/s", "the lanes' rates add up to 1.015"),
+        ("kek-1x3", "300 Mbit/s", "400 Mbit/s", "the rates of the lanes (source to builder) add up to 1.015"),
         ("rcnp", "12 kHz", "17 kHz", "at most 16760 events/s"),
     ] {
         let text = std::fs::read_to_string(root.join(example).with_extension("toml")).expect("readable");

@@ -182,14 +182,14 @@ fn roles_on_other_hosts_join_run_after_run() {
     for run in 1..=3 {
         let status = system.wait_for("ready", |status| status["ready"] == true);
         assert_eq!(status["run"], run);
-        assert_eq!(system.does(&["start"]), "Running\n");
+        assert!(system.does(&["start"]).starts_with("Running: "));
         system.wait_for("built", |status| status["survey"]["events"]["complete"].as_u64() > Some(50));
-        assert_eq!(system.does(&["pause"]), "Paused\n");
-        assert_eq!(system.does(&["rate", "500 Hz"]), "rate 500 Hz\n");
-        assert_eq!(system.does(&["resume"]), "Running\n");
+        assert!(system.does(&["pause"]).starts_with("Paused: "));
+        assert_eq!(system.does(&["rate", "500 Hz"]), "the trigger rate is 500 Hz from now on\n");
+        assert!(system.does(&["resume"]).starts_with("Running: "));
         let outcome = system.does(&["stop"]);
         assert!(
-            outcome.starts_with(&format!("run {run}: ")) && outcome.ends_with("Configured\n"),
+            outcome.starts_with(&format!("run {run}: ")) && outcome.contains("\nConfigured: "),
             "{outcome}"
         );
         let last = system.status()["last_run"].clone();
@@ -263,9 +263,9 @@ fn builders_come_and_go_in_a_run() {
     system.launch("two", &["builder:2"]);
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(complete(&system.status(), 2), 0);
-    assert_eq!(system.does(&["add-builder", "2"]), "builder 2\n");
+    assert!(system.does(&["add-builder", "2"]).starts_with("builder 2 is added: "));
     system.wait_for("built by the new one", |status| complete(status, 2) > 50);
-    assert_eq!(system.does(&["remove-builder", "1"]), "builder 1\n");
+    assert!(system.does(&["remove-builder", "1"]).starts_with("builder 1 is removed: "));
     let left = complete(
         &system.wait_for("idle", |status| {
             let builders = status["survey"]["builders"].as_array().unwrap();

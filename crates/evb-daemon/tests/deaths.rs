@@ -30,10 +30,10 @@ fn an_interrupt_drains_and_a_second_one_leaves() {
         sleep(Duration::from_millis(20));
     }
     sleep(Duration::from_millis(1000));
-    assert!(!fleet.log("supervisor").contains("leaving at once"), "{}", fleet.log("supervisor"));
+    assert!(!fleet.log("supervisor").contains("leaves at once"), "{}", fleet.log("supervisor"));
     fleet.signal("supervisor", "INT");
     assert_eq!(fleet.wait("supervisor", LIMIT), Some(130), "{}", fleet.log("supervisor"));
-    assert!(fleet.log("supervisor").contains("leaving at once"));
+    assert!(fleet.log("supervisor").contains("leaves at once"));
 }
 
 #[test]

@@ -195,7 +195,11 @@ fn a_drain_says_for_whom_it_waits_and_how_long_at_most() {
     // Events wait for source 4, which has no front end.
     sleep(Duration::from_secs(1));
     signals::send("TERM", [&all.child]);
-    let words = ["WARN run 1 ends, and still builds ", " for source 4 (calorimeter)", "evb gives up in "];
+    let words = [
+        "WARN run 1 ends, and still builds ",
+        " for source 4 (calorimeter)",
+        "evb gives them up as lost in ",
+    ];
     all.says(&words);
     all.text().lines().for_each(check);
 }

@@ -60,7 +60,7 @@ fn a_clean_run_is_verified_listed_and_merged() {
     assert!(code == Some(1) && out.contains("event 70 is in none"), "{out}");
 
     let (code, out, _) = evbd(dir.path(), &["merge", "in", "--out", "merged"]);
-    assert_eq!((code, out.as_str()), (Some(0), "10 events in 1 file\n"));
+    assert_eq!((code, out.as_str()), (Some(0), "10 events merged into 1 file\n"));
     let merged = files_at(&dir.path().join("merged")).expect("files");
     let file = EventFile::open(&merged[0]).expect("a file");
     let ids: Vec<u64> = file.events().map(|event| event.expect("intact").id.number()).collect();

@@ -14,7 +14,7 @@ use crate::format::{Flaw, HeaderFlaw};
 
 /// A failed operation on a file or directory.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {action} {}: {source}{}", path.display(), advice(source))]
+#[error("cannot {action} {}: {}{}", path.display(), reason(source), advice(action, source))]
 pub struct FileError {
     /// The operation: `"write to"`, `"open"`, …
     pub action: &'static str,
@@ -24,11 +24,34 @@ pub struct FileError {
     pub source: io::Error,
 }
 
-/// Returns what an operator can do about an error that is not about the disk.
-fn advice(error: &io::Error) -> &'static str {
+/// The error number of too many open files.
+const EMFILE: i32 = 24;
+
+/// Returns true if a file ended before all bytes were read.
+fn is_short(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::UnexpectedEof && error.get_ref().is_none()
+}
+
+fn reason(error: &io::Error) -> String {
+    if is_short(error) {
+        return "the file has become shorter since it was opened".to_owned();
+    }
+    error.to_string()
+}
+
+/// Returns what an operator can do about an error, unless it is about the disk of an output.
+fn advice(action: &str, error: &io::Error) -> &'static str {
     match error.kind() {
+        _ if is_short(error) => "; read it again, or restore it from a copy",
+        // The words of evb have a remedy of their own.
+        _ if error.get_ref().is_some() => "",
+        _ if error.raw_os_error() == Some(EMFILE) => "; raise the limit of open files, `ulimit -n`",
+        io::ErrorKind::NotFound if action.starts_with("find") => {
+            "; another program removed it, so writing goes on in another file"
+        }
         io::ErrorKind::NotFound => "; check the path",
         io::ErrorKind::PermissionDenied => "; give this user access to it",
+        _ if action.starts_with("read") => "; check the disk, or read a copy of the file",
         _ => "",
     }
 }
@@ -37,6 +60,12 @@ impl FileError {
     /// Returns a closure for `map_err`.
     pub(crate) fn of<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + use<'a> {
         move |source| Self { action, path: path.to_owned(), source }
+    }
+
+    /// Returns the error in words with that remedy, unless it has one of its own.
+    pub(crate) fn with_remedy(&self, remedy: &str) -> String {
+        let has_own = self.source.get_ref().is_some() || !advice(self.action, &self.source).is_empty();
+        if has_own { self.to_string() } else { format!("{self}; {remedy}") }
     }
 }
 
@@ -56,7 +85,9 @@ pub enum CreateError {
         run: RunNumber,
     },
     /// The list of sources is longer than the number of distinct source ids (65 536).
-    #[error("the list has {count} sources, more than there are source ids (16 bits); list each source once")]
+    #[error(
+        "cannot begin an event file: its list of sources has {count} entries, more than the 65536 source ids; list each source once"
+    )]
     Sources {
         /// The length of the list.
         count: usize,
@@ -98,11 +129,11 @@ pub enum WriteError {
 
 fn fate(not_accepted: &[EventId]) -> String {
     let events = match not_accepted {
-        [] => return "every event was accepted".to_owned(),
-        [one] => format!("event {one} was"),
-        [first, .., last] => format!("{} events ({first} to {last}) were", not_accepted.len()),
+        [] => return "all its events are in the file".to_owned(),
+        [one] => format!("event {one} is"),
+        [first, .., last] => format!("{} events ({first} to {last}) are", not_accepted.len()),
     };
-    format!("{events} not accepted, so write again when the cause is gone")
+    format!("{events} not in the file: make room or repair the disk, and write again")
 }
 
 impl WriteError {
@@ -127,7 +158,9 @@ impl WriteError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EventRefusal {
     /// The event belongs to another run than the file.
-    #[error("the event is of run {event}, but the file is of run {file}: write it to a file of its own run")]
+    #[error(
+        "the event is of run {event}, but the file is of run {file}: write it to a file of its own run; if evbd wrote it, report a fault of evb"
+    )]
     Run {
         /// The event's run.
         event: RunNumber,
@@ -136,7 +169,7 @@ pub enum EventRefusal {
     },
     /// The event belongs to another run with the same number.
     #[error(
-        "the event is of the run with the id {event}, but the file is of the run with the id {file}: write it to a file of its own run"
+        "the event is of the run with the id {event}, but the file is of the run with the id {file}: write it to a file of its own run; if evbd wrote it, report a fault of evb"
     )]
     RunId {
         /// The id of the event's run.
@@ -178,7 +211,7 @@ pub enum ReadError {
         flaw: HeaderFlaw,
     },
     /// A record is damaged. Reading continues with the next intact record.
-    #[error("{} at byte {offset}: damaged record{}: {flaw}; {length} skipped, other events can be read; take this one from a copy", path.display(), of(*event))]
+    #[error("{} at byte {offset}: damaged record{}: {flaw}; {length} skipped, other events can be read; {}", path.display(), of(*event), flaw.remedy())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -193,7 +226,7 @@ pub enum ReadError {
     },
     /// The file ends inside a record, because its writer was killed. All earlier records are whole.
     /// An iterator returns a torn tail always as its last item.
-    #[error("{} at byte {offset}: torn tail of {length}{}; all records before it are whole; verify all files of the run to see if the event is elsewhere", path.display(), of(*event))]
+    #[error("{} at byte {offset}: torn tail of {length}{}, as the builder was stopped while it wrote; all records before it are whole; verify all files of the run to see if the event is elsewhere", path.display(), of(*event))]
     TornTail {
         /// The file.
         path: PathBuf,
@@ -206,7 +239,7 @@ pub enum ReadError {
     },
     /// The record is intact but larger than the memory limit of the reader.
     #[error(
-        "{} at byte {offset}: event {event} has {size}, more than the limit of {limit}; raise the reader's record limit",
+        "{} at byte {offset}: event {event} has {size}, more than this program reads into memory ({limit}); the file is intact: read this event with a program that has a larger record limit",
         path.display()
     )]
     TooLarge {
@@ -223,7 +256,7 @@ pub enum ReadError {
     },
     /// The checksum of the index is right, but an entry does not point to the record of its event:
     /// the program that wrote the file is at fault.
-    #[error("{}: the index of the file points to byte {offset} for event {event}, but another record stands there; read the file without its index, or make a new one of it with `evbd merge`", path.display())]
+    #[error("{}: the index of the file points to byte {offset} for event {event}, but another record stands there; the records are not affected: make a file with a right index of it with `evbd merge`", path.display())]
     WrongIndex {
         /// The file.
         path: PathBuf,

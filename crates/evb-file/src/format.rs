@@ -144,22 +144,20 @@ pub enum Flaw {
     #[error("the lengths in the record's head contradict each other")]
     Lengths,
     /// The file ends before the record does.
-    #[error(
-        "the file ends inside this record: it was cut off, or its builder still writes it; read it again after the run"
-    )]
+    #[error("the file ends inside this record: it was cut off, or its builder still writes it")]
     PastEnd,
     /// The checksum of the record's head is wrong.
     #[error("the checksum of the record's head is wrong")]
     HeadChecksum,
     /// The record's head was not checked, so that a hostile file does not take hours.
-    #[error("the record's head is not checked: too many heads before it were checked in vain")]
+    #[error("this record is not checked, because too much of the file before it is damaged")]
     Unchecked,
     /// A flag bit is set that has no meaning in this version of the format, or a flag contradicts
     /// the rest of the record.
     #[error("the flags in the record's head contradict the rest of the record")]
     Reserved,
     /// The record is of another file: an old disk block, or a file inside a payload.
-    #[error("the record has the file tag of another file")]
+    #[error("the record belongs to another file: it is an old disk block, or was copied into this one")]
     Tag,
     /// The record has flags that this reader does not know.
     #[error("its flags {0:#06x} need a newer evb")]
@@ -183,6 +181,17 @@ pub enum Flaw {
     /// The padding bytes after the last payload are not zero.
     #[error("the record's padding is not zero")]
     Padding,
+}
+
+impl Flaw {
+    /// Returns what to do about a record that cannot be read because of this flaw.
+    pub(crate) const fn remedy(self) -> &'static str {
+        match self {
+            Self::UnknownFlags(_) | Self::UnknownSection(_) => "read this one with the newer evb",
+            Self::PastEnd => "read the file again after the run, or restore it from a copy",
+            _ => "restore the file from a copy",
+        }
+    }
 }
 
 /// The checksum of the file header, which ties the records and the index to their file. In version

@@ -82,11 +82,28 @@ pub enum MergeError {
     Runs(#[from] RunsError),
     /// The first output file cannot be created, for example because the directory already has files
     /// of the run.
-    #[error(transparent)]
+    #[error("{}", created(.0))]
     Create(#[from] CreateError),
     /// The output cannot be written to its end. The part written so far is removed.
-    #[error(transparent)]
+    #[error("{}", written(.0))]
     Write(#[from] WriteError),
+}
+
+/// What to do if the disk for the merged files fails.
+const MERGE_AGAIN: &str = "make room or repair the disk, and merge again";
+
+fn created(error: &CreateError) -> String {
+    match error {
+        CreateError::File(file) => file.with_remedy(MERGE_AGAIN),
+        CreateError::Exists { .. } | CreateError::Sources { .. } => error.to_string(),
+    }
+}
+
+fn written(error: &WriteError) -> String {
+    match error {
+        WriteError::Failed { file, .. } => file.with_remedy(MERGE_AGAIN),
+        WriteError::Refused { .. } => error.to_string(),
+    }
 }
 
 /// Merges the files at `inputs` (directories stand for all `*.evb` in them), of which the selection

@@ -83,7 +83,10 @@ pub struct EventFile {
 /// is opened: a pipe would wait for a writer.
 fn open_regular(path: &Path) -> Result<(File, u64), FileError> {
     if !fs::metadata(path).map_err(FileError::of("open", path))?.is_file() {
-        let reason = io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file");
+        let reason = io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is not a regular file; give an event file, or a directory of event files",
+        );
         return Err(FileError::of("read", path)(reason));
     }
     let file = File::open(path).map_err(FileError::of("open", path))?;

@@ -71,7 +71,9 @@ pub struct EpochRange {
 
 /// The reason why a text is no [`EpochRange`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("give one epoch, or the first and the last: A..B, A.. or ..B")]
+#[error(
+    "give one epoch, or the first and the last: A..B, A.. or ..B; `evbd dump` lists the epochs of the events"
+)]
 pub struct ParseEpochsError;
 
 impl EpochRange {
@@ -179,7 +181,7 @@ fn way_out(runs: &[FoundRun]) -> &'static str {
     if runs.iter().enumerate().any(has_twin) {
         "choose the records of one with `--epoch A..B`, or take them for one run with `--same-run`"
     } else {
-        "choose one with `--run`"
+        "choose one with `--run`, by its number or, if that is not enough, by the first digits of its id"
     }
 }
 

@@ -33,6 +33,11 @@ pub use report::{
 };
 use tally::Tally;
 
+/// What is wrong with a file whose index is intact, but not that of its records.
+pub(crate) const WRONG_INDEX: &str = "the index does not match the records of the file: readers find the records without it; `evbd merge` makes a file with a right index";
+
+const DAMAGED_INDEX: &str = "the checksum of the index is wrong: readers find the records without it; `evbd merge` makes a file with a right index";
+
 /// Facts about a run that are known from elsewhere and that its files must agree with.
 ///
 /// ```
@@ -322,10 +327,8 @@ impl<'s> Verification<'s> {
             |what: &str| Damage { path: path.clone(), offset: 0, event: None, what: what.to_owned() };
         match file.index_state() {
             IndexState::Present if !walk.comparable || walk.agrees(file)? => {}
-            IndexState::Present => {
-                self.report.damaged.add(damage("the index does not match the records of the file"))
-            }
-            IndexState::Damaged => self.report.damaged.add(damage("the checksum of the index is wrong")),
+            IndexState::Present => self.report.damaged.add(damage(WRONG_INDEX)),
+            IndexState::Damaged => self.report.damaged.add(damage(DAMAGED_INDEX)),
             IndexState::Absent if walk.index_is_wrong => {}
             IndexState::Absent => self.report.without_index.add(NotClosed { path }),
         }

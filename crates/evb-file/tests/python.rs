@@ -186,7 +186,7 @@ fn the_command_lists_shows_and_verifies() {
     let verified = run(&reader, &[file]);
     let text = String::from_utf8(verified.stdout).unwrap();
     assert_eq!(verified.status.code(), Some(1), "an incomplete event is not clean");
-    assert!(text.contains("! event 3: INCOMPLETE, missing 2 (no readout), 3"), "{text}");
+    assert!(text.contains("! event 3: INCOMPLETE, missing source 2 (no readout), source 3"), "{text}");
     assert!(
         text.contains("4 events, 3 complete, 1 incomplete, 1 superseded copies, 47 B of payload: NOT CLEAN"),
         "{text}"

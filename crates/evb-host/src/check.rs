@@ -70,7 +70,11 @@ pub fn main(
         }
         say!("{object:#}");
     } else {
-        say!("{}: {}", arguments.config.display(), if is_refused { "refused" } else { "admitted" });
+        say!(
+            "{}: {}",
+            arguments.config.display(),
+            if is_refused { "refused, for the errors below" } else { "admitted" }
+        );
         let planning = planning(&loaded.config, &sums, &paths);
         say_in_line!("{}", head(&loaded.config, &sums, &planning));
         if arguments.verbose {
@@ -91,7 +95,7 @@ pub fn main(
     }
     for (host, (roles, reason)) in locations.iter().flat_map(Locations::unknown) {
         complain!(
-            "warning: {}: the host `{host}` is {reason}; if it is this host, correct the name, DNS or /etc/hosts",
+            "warning: {}: the host `{host}` is {reason}; if it is this host, correct the name, DNS or /etc/hosts, or a run may miss these roles; if it is another, nothing needs to be done here",
             roles_in_words(&roles)
         );
     }

@@ -46,7 +46,7 @@ pub fn governors(cores: &BTreeSet<usize>) -> Fact<BTreeSet<String>> {
             Ok(governor) => found.insert(governor),
             Err(_) => {
                 return Err(Unavailable::new(format!(
-                    "the kernel does not set core {core}'s frequency (a virtual machine's host does, or the firmware)"
+                    "the kernel does not set core {core}'s frequency (a virtual machine's host does, or the firmware): nothing can be done here"
                 )));
             }
         };

@@ -95,7 +95,7 @@ fn report(arguments: &DoctorArguments, peers: &Peers, release: &str, findings: &
 fn title(arguments: &DoctorArguments, config: Option<&Config>, peers: &Peers, release: &str) -> String {
     let Some((config, path)) = config.zip(arguments.config.as_deref()) else {
         return format!(
-            "kernel {release}; no evb configuration was given, so the verdicts do not say what a configuration needs"
+            "kernel {release}; no evb configuration was given, so the verdicts do not say what a configuration needs: give it as in `evbd doctor evb.toml`"
         );
     };
     let roles = config.sources.len() + config.builders.len() + 1;

@@ -271,7 +271,7 @@ fn strings(device: &str, set: u32) -> Fact<Vec<String>> {
     let count = if answer[2] | answer[3] == 0 { 0 } else { answer[4] as usize };
     if count == 0 || count > MOST_STRINGS {
         return Err(Unavailable::new(format!(
-            "the driver of {device} says it has {count} statistics or features, which cannot be"
+            "the driver of {device} says it has {count} statistics or features, which cannot be: update the driver"
         )));
     }
     let answer = ask(device, &[number::STRINGS, set, count as u32])?;

@@ -163,6 +163,7 @@ fn look_up(hosts: BTreeSet<&str>) -> BTreeMap<String, Found> {
     let one = |host: &str| {
         resolve::addresses(host).map_err(|error| match error {
             ResolveError::Unknown { reason, .. } => format!("not known here: {reason}"),
+            ResolveError::Empty { .. } => "known here, but has no address".to_owned(),
             other => other.to_string(),
         })
     };
@@ -176,7 +177,8 @@ fn look_up(hosts: BTreeSet<&str>) -> BTreeMap<String, Found> {
         std::thread::scope(|scope| {
             let asked: Vec<_> = names.iter().map(|host| (*host, scope.spawn(|| one(host)))).collect();
             for (host, answer) in asked {
-                let answer = answer.join().unwrap_or_else(|_| Err("the resolver failed".to_owned()));
+                let answer =
+                    answer.join().unwrap_or_else(|_| Err("not known here: the resolver failed".to_owned()));
                 found.insert(host.to_owned(), answer);
             }
         });

@@ -19,7 +19,7 @@ pub fn main(arguments: &KeygenArguments) -> ExitCode {
         Ok(()) => {
             let file = arguments.file.display();
             say!(
-                "made {file}\ncopy it to all machines of the system (scp -p), and there:\n\n[security]\nmode     = \"psk\"\nkey_file = \"{file}\""
+                "made the key file {file}\ncopy it to all machines of the system (scp -p), and write into their configuration:\n\n[security]\nmode     = \"psk\"\nkey_file = \"{file}\""
             );
             ExitCode::SUCCESS
         }

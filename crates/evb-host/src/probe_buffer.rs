@@ -125,8 +125,8 @@ fn listen(arguments: &ListenArguments, address: SocketAddr) -> Result<(), listen
         }
     };
     say(&format!(
-        "listening on {address}; now on {} senders' hosts: evbd probe-buffer send {address}",
-        arguments.senders
+        "listening on {address} for {} senders, for up to {:?}; run on each of their hosts: evbd probe-buffer send {address}",
+        arguments.senders, arguments.patience
     ));
     let wanted = Gathering {
         address,
@@ -149,8 +149,8 @@ fn listen(arguments: &ListenArguments, address: SocketAddr) -> Result<(), listen
 fn send(address: SocketAddr, bind: Option<IpAddr>) -> Result<(), sender::SendError> {
     let found = sender::send(address, bind)?;
     match report::whole_kib(found) {
-        0 => say!("done; the listener has found no buffer"),
-        kib => say!("done; the listener has found {kib} KiB"),
+        0 => say!("done; the listener could not measure the port's buffer, and its output says why"),
+        kib => say!("done; the listener has measured a port buffer of {kib} KiB"),
     }
     Ok(())
 }

@@ -91,8 +91,8 @@ fn apply(arguments: &ProvisionArguments, plan: &Plan, wanted: &Wanted, nic: &Nic
         Err(error) => return failed(&error),
     };
     match before {
-        Root::Default(kind) => say!("{}: applied, where the kernel's {kind} was", plan.device),
-        Root::Ours => say!("{}: applied, where an earlier evbd provision was", plan.device),
+        Root::Default(kind) => say!("{}: applied in place of the kernel's {kind}", plan.device),
+        Root::Ours => say!("{}: applied in place of an earlier plan of evbd provision", plan.device),
         Root::Foreign(root) => say!("{}: applied; the {root} that was there is deleted", plan.device),
     }
     for note in wanted.notes.iter().chain(&plan.notes) {
@@ -133,7 +133,7 @@ fn remove(arguments: &ProvisionArguments, nic: &Nic) -> ExitCode {
     let device = &arguments.wishes.device;
     let outcome: Result<Root, ProvisionError> = executor::remove(&mut Iproute, device, arguments.replace);
     match outcome {
-        Ok(Root::Default(kind)) => say!("{device}: nothing to remove, the kernel's {kind} is there"),
+        Ok(Root::Default(kind)) => say!("{device}: nothing to remove, because the kernel's {kind} is there"),
         Ok(_) => match executor::root(&mut Iproute, device) {
             Ok(Root::Default(kind)) => say!("{device}: removed; the kernel's {kind} is there again"),
             Ok(other) => {

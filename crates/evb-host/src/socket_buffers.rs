@@ -49,7 +49,10 @@ pub(crate) fn send_buffer(asked: Bytes) -> Fact<Asked> {
 fn measured(asked: Bytes, got: io::Result<usize>) -> Fact<Asked> {
     match got {
         Ok(doubled) => Ok(Asked { asked, got: Bytes::new(doubled as u64 / 2) }),
-        Err(error) => Err(Unavailable::from_io("socket buffer", &error)),
+        Err(error) => Err(Unavailable::from_io(
+            format_args!("a UDP socket with a buffer of {asked} cannot be made"),
+            &error,
+        )),
     }
 }
 

@@ -51,8 +51,9 @@ fn report_refusal(name: &str, error: &std::io::Error, was_asked: bool) {
     static ASKED: std::sync::Once = std::sync::Once::new();
     static OURS: std::sync::Once = std::sync::Once::new();
     let words = format!(
-        "this process cannot use the TCP congestion control {name}, so the system's default stays: {error}; \
-         /proc/sys/net/ipv4/tcp_allowed_congestion_control lists the names that this process may use"
+        "this process cannot use the TCP congestion control {name}, so the system's default stays, and the run goes \
+         on: {error}; set `congestion_control` of [network] to a name in \
+         /proc/sys/net/ipv4/tcp_allowed_congestion_control, or add {name} to these as root"
     );
     match was_asked {
         true => ASKED.call_once(|| tracing::warn!(congestion_control = name, %error, "{words}")),

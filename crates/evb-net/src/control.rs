@@ -15,10 +15,13 @@ use std::{
 };
 
 use bytes::{Buf as _, BytesMut};
-use evb_core::wire::{
-    control::{Control, Hello, HelloReply, MAX_MESSAGE, Refusal, UnreadableMessage, Welcome},
-    encoding::Encoding as _,
-    preamble::ConnectionKind,
+use evb_core::{
+    quantities::SAME_RELEASE,
+    wire::{
+        control::{Control, Hello, HelloReply, MAX_MESSAGE, Refusal, UnreadableMessage, Welcome},
+        encoding::Encoding as _,
+        preamble::ConnectionKind,
+    },
 };
 use socket2::SockRef;
 use tokio::net::TcpStream;
@@ -49,14 +52,14 @@ pub enum LinkError {
     #[error("the connection broke: {0}; if this repeats, see the other side's log, and check the network")]
     Io(#[from] io::Error),
     /// The peer announced a message that is longer than the limit.
-    #[error("the other side announced a message of {length} bytes, but the limit is {MAX_MESSAGE}")]
+    #[error("it announced a message of {length} bytes, more than the limit of {MAX_MESSAGE}; {SAME_RELEASE}")]
     TooLong {
         /// The announced length.
         length: u32,
     },
     /// The received bytes are not a valid control message, or decode to a message that would take
     /// too much memory.
-    #[error(transparent)]
+    #[error("{0}; {SAME_RELEASE}")]
     Malformed(#[from] UnreadableMessage),
     /// The received bytes fail authentication: no peer with the key sent them in this form.
     #[error(transparent)]

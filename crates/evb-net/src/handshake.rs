@@ -38,10 +38,10 @@ pub use refusals::RefusalLog;
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
     /// The peer did not complete the handshake within [`HANDSHAKE_TIMEOUT`].
-    #[error("no complete handshake within {} s: the peer is frozen, overloaded, or not evb; look at its host and its log", HANDSHAKE_TIMEOUT.as_secs())]
+    #[error("the peer did not complete its first messages within {} s: it is frozen, overloaded, or no part of evb; look at its host and its log", HANDSHAKE_TIMEOUT.as_secs())]
     Timeout,
     /// The peer closed the connection during the handshake.
-    #[error("the peer closed the connection during the handshake; its log may say why")]
+    #[error("the peer closed the connection before it had accepted it; its log may say why")]
     Closed,
     /// The connection failed.
     #[error(
@@ -53,7 +53,7 @@ pub enum HandshakeError {
     Preamble(#[from] PreambleError),
     /// The peer announced a handshake message that is longer than the limit.
     #[error(
-        "the peer announced a first message of {length} bytes, but the limit is {MAX_HELLO}; install the same release of evb on both hosts"
+        "the peer announced a first message of {length} bytes, more than the limit of {MAX_HELLO}; install the same release of evb on both hosts"
     )]
     TooLong {
         /// The announced length.
@@ -84,7 +84,10 @@ pub enum HandshakeError {
     #[error(transparent)]
     Forged(#[from] Forged),
     /// The peer refused the connection, but did not prove that it has the key.
-    #[error("refused: {}; check that both have the same key, because the peer has not proved that it has this one", words(.0))]
+    #[error(
+        "the peer refused this process: {}; the peer has not proved that it has this system's key, so check that both have the same",
+        words(.0)
+    )]
     Unauthenticated(Refusal),
     /// The operating system provides no random numbers, or the encryption failed.
     #[error(
@@ -97,7 +100,7 @@ pub enum HandshakeError {
     )]
     NotLoopback(IpAddr),
     /// The peer understood the handshake and refused the connection.
-    #[error("refused: {}", words(.0))]
+    #[error("the peer refused this process: {}", words(.0))]
     Refused(Refusal),
 }
 
@@ -122,7 +125,11 @@ pub fn round_trip(stream: &TcpStream) -> Option<Duration> {
 /// Returns a readable text of a refusal (docs/reference/protocol.md CONN-16).
 pub fn words(refusal: &Refusal) -> String {
     let detail = plain(&refusal.detail, 400);
-    if detail.is_empty() { format!("{:?}", refusal.reason) } else { detail }
+    if detail.is_empty() {
+        format!("it gives no other reason than \"{:?}\"; look at its log", refusal.reason)
+    } else {
+        detail
+    }
 }
 
 /// Performs the connecting side's handshake without a key: [`connect_secured`] with

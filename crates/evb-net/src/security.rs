@@ -94,6 +94,6 @@ impl Security {
 /// position: forged, repeated, left out, or damaged in transit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the bytes do not carry the tag of a peer with our key: they were forged, replayed or damaged on the way; if this repeats, look at the program and the network on the other side"
+    "the bytes do not carry the tag of a peer with this system's key: they were forged, replayed or damaged on the way; if this repeats, look at the program and the network on the other side"
 )]
 pub struct Forged;

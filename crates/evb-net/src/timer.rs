@@ -119,7 +119,7 @@ mod platform {
             // Setting the timer fails only for an invalid descriptor or time, and this module
             // provides valid ones.
             if let Err(error) = self.0.get_ref().set(at.map(|at| at.max(Instant::ZERO).as_nanos())) {
-                tracing::warn!(%error, "this process cannot set a timer, which is a fault of evb: {error}; start evbd again, and report this");
+                tracing::warn!(%error, "this process cannot set a timer, so its part in the run may stand still, which is a fault of evb: {error}; start it again, and report this");
             }
         }
 

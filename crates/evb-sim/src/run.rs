@@ -39,10 +39,10 @@ pub enum SimError {
     #[error(transparent)]
     Plan(#[from] PlanError),
     /// The trunks are no tree.
-    #[error("the network is contradictory: {0}")]
+    #[error("the simulated network contradicts itself: {0}; correct its trunks")]
     Network(String),
     /// The supervisor refused a peer.
-    #[error("the supervisor refuses {peer}: {detail}")]
+    #[error("the simulation cannot begin, because its supervisor refuses {peer}: {detail}")]
     Refused {
         /// The refused peer.
         peer: Peer,
@@ -50,7 +50,9 @@ pub enum SimError {
         detail: String,
     },
     /// A check failed: there is a bug in a state machine of evb or in the simulator.
-    #[error("seed {seed}, at {at}, {who}: {what}")]
+    #[error(
+        "the simulation with seed {seed} failed at {at}, at {who}: {what}; this is a fault of evb or of the simulator: report it with the command"
+    )]
     Broken {
         /// The seed that reproduces the run.
         seed: u64,

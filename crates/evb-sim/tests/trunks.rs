@@ -129,5 +129,8 @@ fn contradictory_trunks_are_refused() {
     let trunks =
         vec![trunk("a", megabits(500), None, builders()), trunk("b", megabits(500), None, builders())];
     let error = scenario(Transport::Tcp, trunks, OF_THE_PORT).run().expect_err("refused");
-    assert_eq!(error.to_string(), "the network is contradictory: trunk `b`: builder 1 is a member twice");
+    assert_eq!(
+        error.to_string(),
+        "the simulated network contradicts itself: trunk `b`: builder 1 is a member twice; correct its trunks"
+    );
 }

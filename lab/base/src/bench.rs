@@ -46,7 +46,11 @@ impl Bench {
     /// Returns the path of the program `evb-bench`, which is built beside evbd.
     pub fn evb_bench(&self) -> Result<String> {
         let path = self.evbd.with_file_name("evb-bench");
-        ensure!(path.is_file(), "there is no {}: cargo build --release -p evb-bench", path.display());
+        ensure!(
+            path.is_file(),
+            "there is no {}: build it with `cargo build --release -p evb-bench`",
+            path.display()
+        );
         Ok(path.to_string_lossy().into_owned())
     }
 

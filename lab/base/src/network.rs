@@ -274,7 +274,9 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         if let Err(error) = remove_spaces().and_then(|()| self.claim.give_up()) {
-            eprintln!("the lab could not be taken down whole: {error:#}");
+            eprintln!(
+                "the lab could not be taken down whole: {error:#}; `cargo xtask lab down` removes the rest"
+            );
         }
     }
 }
@@ -285,17 +287,17 @@ fn claim() -> Result<Claim> {
     let claim = match Claim::try_take()? {
         Found::Free(claim) => claim,
         Found::Left(claim) => {
-            println!("removing what a lab has left that was killed");
+            println!("an earlier lab was killed; what it has left is removed first");
             end_programs()?;
             remove_spaces()?;
             claim
         }
-        Found::Taken => bail!("a lab is up on this machine; only one can be"),
+        Found::Taken => bail!("a lab is up on this machine, and only one can be: end that process first"),
     };
     if let Some(name) = spaces()?.first() {
         claim.give_up()?;
         bail!(
-            "there is a namespace {name} that no killed lab has left; if it is unused, remove it: cargo xtask lab down"
+            "there is a network namespace {name} that no killed lab has left; if it is unused, remove it with `cargo xtask lab down`"
         );
     }
     Ok(claim)
@@ -341,12 +343,16 @@ fn end_programs() -> Result<()> {
 
 /// Returns the IP address of a host of the lab.
 pub fn address(host: &str) -> Result<String> {
-    let number = |text: &str| text.parse::<u8>().with_context(|| format!("`{host}` is no host"));
+    let number = |text: &str| {
+        text.parse::<u8>().with_context(|| {
+            format!("`{host}` is no host of the lab: those are sup, s1, s2, … and b1, b2, …")
+        })
+    };
     match host.split_at_checked(1) {
         _ if host == "sup" => Ok("10.77.3.1".into()),
         Some(("s", i)) => Ok(format!("10.77.1.{}", number(i)?)),
         Some(("b", j)) => Ok(format!("10.77.2.{}", number(j)?)),
-        _ => bail!("`{host}` is no host"),
+        _ => bail!("`{host}` is no host of the lab: those are sup, s1, s2, … and b1, b2, …"),
     }
 }
 

@@ -50,7 +50,11 @@ pub(crate) struct CostArgs {
 }
 
 pub(super) fn run(setting: &Setting, args: &CostArgs) -> Result<u8> {
-    ensure!(args.rounds >= 2, "one pair says nothing of the scatter");
+    ensure!(
+        args.rounds >= 2,
+        "--rounds is {}, and must be at least 2: one pair says nothing of the scatter",
+        args.rounds
+    );
     if !args.inside {
         let mut again = setting.again("cost");
         again.extend([format!("--rounds={}", args.rounds), format!("--seconds={}", args.seconds)]);

@@ -63,7 +63,12 @@ pub(crate) struct ThousandsArgs {
 }
 
 pub(super) fn run(setting: &Setting, args: &ThousandsArgs) -> Result<u8> {
-    ensure!(args.processes >= 2 && args.sources >= args.processes, "each process needs a source");
+    ensure!(
+        args.processes >= 2 && args.sources >= args.processes,
+        "--processes is {}, and must be at least 2 and at most --sources = {}",
+        args.processes,
+        args.sources
+    );
     // The command starts itself again in a network namespace of its own.
     if !args.inside {
         let mut again = setting.again("thousands");

@@ -29,7 +29,8 @@ impl<'k> Job<'k> {
     /// systems, loads modules, runs the command, saves its exit code and halts the kernel.
     pub(super) fn new(kernel: &'k Kernel, command: &[String]) -> Result<Self> {
         let job = Self { kernel, folder: kernel.job_folder() };
-        fs::create_dir_all(&job.folder).with_context(|| format!("no folder {}", job.folder.display()))?;
+        fs::create_dir_all(&job.folder)
+            .with_context(|| format!("cannot create the folder {}", job.folder.display()))?;
         let here = std::env::current_dir()?;
         let variables = std::env::vars().filter(|(name, _)| {
             PASSED.iter().any(|passed| name == passed || (passed.ends_with('_') && name.starts_with(passed)))
@@ -70,7 +71,10 @@ impl<'k> Job<'k> {
         match code.as_deref().map(str::trim).and_then(|code| code.parse::<u8>().ok()) {
             Some(0) => Ok(if not_judged(&String::from_utf8_lossy(&said)) { IN_PART } else { 0 }),
             Some(code) => Ok(code),
-            None if status.code() == Some(124) => bail!("not done after {} s", limit.as_secs()),
+            None if status.code() == Some(124) => bail!(
+                "the command was ended under User-Mode Linux, because it was not done after {} s: raise --limit",
+                limit.as_secs()
+            ),
             None => bail!("the kernel ended without the command; its last words:\n{}", tail(&console, 20)),
         }
     }

@@ -90,7 +90,7 @@ fn lacks() -> Option<String> {
         if (Kernel { folder: folder() }).is_complete() { &[] } else { &["apt-get", "dpkg"] };
     let to_run = ["nice", "timeout", "ip", "tc"];
     let tool = to_run.iter().chain(to_fetch).find(missing)?;
-    Some(format!("{tool} is not here, which User-Mode Linux is fetched or begun with"))
+    Some(format!("User-Mode Linux cannot be fetched or started without {tool}: install that"))
 }
 
 /// Returns User-Mode Linux, which is fetched first if the cache does not contain it.
@@ -103,7 +103,10 @@ pub(super) fn kernel() -> Result<Kernel> {
         fetch(&kernel.folder)?;
     }
     if !kernel.is_complete() {
-        bail!("Debian's packages hold other files than expected, in {}", kernel.folder.display());
+        bail!(
+            "Debian's packages hold other files than expected, in {}: remove that folder, and try again",
+            kernel.folder.display()
+        );
     }
     Ok(kernel)
 }
@@ -123,7 +126,7 @@ fn folder() -> PathBuf {
 /// is complete.
 fn fetch(folder: &Path) -> Result<()> {
     let fresh = folder.with_extension(format!("fresh-{}", std::process::id()));
-    fs::create_dir_all(&fresh).with_context(|| format!("no folder {}", fresh.display()))?;
+    fs::create_dir_all(&fresh).with_context(|| format!("cannot create the folder {}", fresh.display()))?;
     let outcome = download(&fresh).and_then(|()| {
         // Another process may have created `folder` meanwhile; its content is equivalent and is
         // replaced.

@@ -37,7 +37,7 @@ pub(super) fn create(
         tracing::warn!(
             %budget,
             %room,
-            "the builder grants less than its budget of {budget}, because the receive buffer of its UDP socket holds only {room}, which may cost throughput; raise the sysctl net.core.rmem_max on this host"
+            "this builder lets only {room} be under way to it, less than its budget of {budget}, because the receive buffer of its UDP socket holds no more; this may cost throughput, but no data: raise the sysctl net.core.rmem_max on this host"
         );
         *chunk = (*chunk).min(room / 4);
         *budget = room;
@@ -45,7 +45,7 @@ pub(super) fn create(
         tracing::warn!(
             may_be_under_way = %wanted,
             %room,
-            "the receive buffer of this builder's UDP socket may overflow and lose data, because it holds {room}, and {wanted} may be under way; raise the sysctl net.core.rmem_max on this host"
+            "the receive buffer of this builder's UDP socket may overflow, because it holds {room}, and {wanted} may be under way; sources send again what is lost, which costs throughput: raise the sysctl net.core.rmem_max on this host"
         );
     }
     Ok(BuilderDatagrams::new(socket, sources.to_vec()))

@@ -87,7 +87,7 @@ fn culprits_are_named_the_worst_first() {
         words(&survey),
         [
             "source 2: silent, without any sign of life; 3 events built without it",
-            "builder 7: 4 events waiting for its sink",
+            "builder 7: its sink has accepted nothing for 3 s, with 4 events waiting",
             "builder 7: its sink has 1.00 GB left of 100 GB",
             "the run: 2 events built with sources missing",
         ]
@@ -109,10 +109,10 @@ fn a_source_that_refuses_fragments_is_named() {
     let live = Some(SourceLive { refused: 4, ..SourceLive::default() });
     let source = SourceSurvey { live, ..source(3, Presence::Up) };
     let survey = Survey { running_s: 1.0, sources: vec![source], ..Survey::default() };
-    assert_eq!(words(&survey), ["source 3: refused 4 fragments of its readout"]);
+    assert_eq!(words(&survey), ["source 3: refused 4 fragments of its readout, now lost"]);
     let mut survey = survey;
     survey.sources[0].name = "TPC crate 1".to_owned();
-    assert_eq!(words(&survey), ["source 3 (TPC crate 1): refused 4 fragments of its readout"]);
+    assert_eq!(words(&survey), ["source 3 (TPC crate 1): refused 4 fragments of its readout, now lost"]);
 }
 
 #[test]

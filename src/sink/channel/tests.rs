@@ -22,6 +22,6 @@ async fn a_full_channel_makes_the_sink_wait_and_loses_nothing() {
     drop(events);
     assert_eq!(
         sink.write(&event).await,
-        Err(SinkError::lost("the program has ended the part that takes the events"))
+        Err(SinkError::lost("the part of the program that takes the events has ended"))
     );
 }

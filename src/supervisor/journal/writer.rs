@@ -100,7 +100,11 @@ impl JournalWriter {
         let text = |error: io::Error| error.to_string();
         let mut any = false;
         while let Some(Poll::Ready(done)) = journal.as_mut().map(|journal| journal.done.poll_recv(cx)) {
-            let ended = || Done::Abandoned(Err(io::Error::other("the journal's thread ended")));
+            let ended = || {
+                Done::Abandoned(Err(io::Error::other(
+                    "the thread that writes the journal has ended, which is a fault of evb (report it with the logs)",
+                )))
+            };
             match done.unwrap_or_else(ended) {
                 Done::Written(length, replaced) => {
                     role.handle_journal_written(length, replaced.map_err(text), now);
@@ -155,7 +159,7 @@ impl JournalWriter {
         let end = async { while self.done.recv().await.is_some() {} };
         if tokio::time::timeout(LAST_WRITE, end).await.is_err() {
             let path = self.path.display();
-            tracing::warn!(%path, "the disk of the journal {path} does not answer, so the file stays open until this process ends: look at the disk");
+            tracing::warn!(%path, "the disk of the journal {path} does not answer, so the file stays open until this process ends, which costs no event: check the disk before the next run");
         }
     }
 }

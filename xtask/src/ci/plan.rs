@@ -309,7 +309,7 @@ fn fuzz(root: &Path) -> Step {
 fn peers(root: &Path) -> Step {
     let compiler = checkout::said("c++", &["--version"])
         .is_none()
-        .then(|| "there is no C++ compiler for ZeroMQ".to_owned());
+        .then(|| "there is no C++ compiler for ZeroMQ: install g++ or clang".to_owned());
     let skip = absent(root, PEERS).or(compiler);
     let line = format!("cargo test --target-dir target --manifest-path {PEERS}");
     Step::new("peers tests", 900, &line).unless(skip)

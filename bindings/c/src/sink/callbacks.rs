@@ -159,7 +159,13 @@ impl CallbackSink {
         let mut reason = Reason::default();
         let answer = border::call(Callback::Sink, || callback(self.0.user, reason.as_mut_ptr()));
         let given = text::written(&reason.bytes());
-        let said = || if given.is_empty() { format!("the sink's {name} failed") } else { given };
+        let said = || {
+            if given.is_empty() {
+                format!("the sink's callback {name} failed and gave no reason")
+            } else {
+                given
+            }
+        };
         match answer {
             OK => Ok(()),
             LOST => Err(SinkError::lost(said())),

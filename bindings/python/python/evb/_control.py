@@ -84,7 +84,7 @@ class Control:
         state = state or str(self.status()["state"])
         while state == unwanted:
             if time.monotonic() > until:
-                raise TimeoutError(f"run control at {self.url} is still in state {state}")
+                raise TimeoutError(f"run control at {self.url} is still in state {state} after {timeout:g} s; status() says why")
             time.sleep(0.1)
             state = str(self.status()["state"])
         return state
@@ -115,7 +115,7 @@ class Control:
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            raise ControlError(f"the answer from {self.url} is no JSON object; is that the address of evbd?")
+            raise ControlError(f"the answer from {self.url} is no JSON object, as it would be from evbd: give the address of its run control")
         return answer
 
     def _refusal(self, error: urllib.error.HTTPError) -> ControlError:

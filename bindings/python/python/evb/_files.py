@@ -238,7 +238,7 @@ class EventFile(_OfRun):
         details.
         """
         if events < 1:
-            raise ValueError("a batch has at least one event")
+            raise ValueError(f"events={events}: a batch has at least one event")
         reader = self._native.batches(events)
         while (native := reader.next()) is not None:
             batch = Batch(native, None)
@@ -270,7 +270,7 @@ class EventFile(_OfRun):
             return [self[one] for one in range(*position.indices(len(self)))]
         count = len(self)
         if not -count <= position < count:
-            raise IndexError(f"{self.path} has {count} events, so there is no position {position}")
+            raise IndexError(f"{self.path} has {count} events, at the positions from 0 on: there is no position {position}")
         return built(self._native.event_at(position % count))
 
     def event(self, id: int, epoch: int | None = None) -> Event:
@@ -344,7 +344,7 @@ class EventFiles(_OfRun):
         for file in self.files:
             ends.append(ends[-1] + len(file))
         if not -ends[-1] <= position < ends[-1]:
-            raise IndexError(f"{self.path} has {ends[-1]} events, so there is no position {position}")
+            raise IndexError(f"{self.path} has {ends[-1]} events, at the positions from 0 on: there is no position {position}")
         position %= ends[-1]
         place = bisect_right(ends, position) - 1
         return self.files[place][position - ends[place]]
@@ -371,7 +371,7 @@ def _the_event(found: Event | None, id: int, epoch: int | None, aligned: bool, p
     """Return the event that was looked for, or raise ``NotFoundError`` with the reason."""
     of_epoch = "" if epoch is None else f" of epoch {epoch}"
     if found is None:
-        raise NotFoundError(f"there is no event {id}{of_epoch} in {path}")
+        raise NotFoundError(f"there is no event {id}{of_epoch} in {path}; another file of the run may have it")
     if aligned and not found.aligned:
         sources = ", ".join(str(fragment.source) for fragment in found.fragments if fragment.aligned is False)
         raise NotFoundError(
@@ -431,8 +431,11 @@ def open(
         files += filter(os.path.isfile, found)
         others += itertools.filterfalse(os.path.isfile, found)
     if not files and not others:
-        raise FileNotFoundError(f"no event files (*.evb) in {', '.join(names) or 'an empty list'}")
-    strange = [f"cannot read {other}: it is not a regular file" for other in others]
+        where = ", ".join(names) or "an empty list"
+        raise FileNotFoundError(f"no event files (*.evb) in {where}; give the directory of a sink, or its files")
+    strange = [
+        f"cannot read {other}: it is not a regular file; give an event file, or a directory of event files" for other in others
+    ]
     if not files:
         raise FileError(strange[0])
     chosen, unreadable = _chosen(files, run, same_run or epoch is not None)
@@ -483,7 +486,7 @@ def _chosen(files: list[str], run: int | str | None, same_run: bool) -> tuple[li
         )
     if len(chosen) > 1:
         unknown = [number for number, id, *_ in chosen if not id]
-        way_out = "choose one with run=, by its number or the first digits of its id"
+        way_out = "choose one with run=, by its number or, if that is not enough, by the first digits of its id"
         if len(unknown) > len(set(unknown)):
             way_out = "choose the records of one with epoch=(a, b), or take them for one run with same_run=True"
         listed = ", ".join(text for *_, text in chosen)

@@ -48,6 +48,6 @@ def array(data: memoryview, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     if kind.hasobject:
         raise TypeError(f"bytes of a detector hold no Python objects ({kind}); give a dtype of numbers")
     if kind.itemsize == 0 or data.nbytes % kind.itemsize:
-        raise ValueError(f"{data.nbytes} bytes are not a whole number of {kind.itemsize}-byte values ({kind})")
+        raise ValueError(f"{data.nbytes} bytes are not a whole number of {kind.itemsize}-byte values ({kind}): give the dtype of the data")
     result: npt.NDArray[Any] = np_.ndarray((data.nbytes // kind.itemsize,), kind, data)
     return result

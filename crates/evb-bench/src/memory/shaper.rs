@@ -41,7 +41,7 @@ pub(super) fn beside<T>(rate: Frequency, core: usize, measure: impl FnOnce() -> 
         let result = measure();
         let (wakes, time) = (wakes.load(Ordering::Relaxed) - before, begin.elapsed());
         is_over.store(true, Ordering::Relaxed);
-        shaper.join().map_err(|_| io::Error::other("the shaper panicked"))??;
+        shaper.join().map_err(|_| io::Error::other("the shaper's thread crashed"))??;
         Ok(Beside { result, wakes, time })
     })
 }

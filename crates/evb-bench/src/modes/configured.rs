@@ -39,8 +39,11 @@ impl Configured {
             evb_config::load(path).map_err(|error| BenchError::Operator(text(&error.to_string())))?;
         let (config, file) = (loaded.config, path.display().to_string());
         // The text was readable a moment ago.
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| BenchError::Operator(format!("cannot read `{file}` again: {error}")))?;
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            BenchError::Operator(format!(
+                "cannot read `{file}` again: {error}; keep the file where it is, and measure again"
+            ))
+        })?;
         let configured = Self { text, file, config };
         configured.check()?;
         Ok(configured)

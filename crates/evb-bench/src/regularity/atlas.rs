@@ -38,7 +38,7 @@ pub(super) fn run(course: &mut Course<'_>) -> Result<(), BenchError> {
     candidates.retain(|candidate| candidate.shaper.ticks().is_none());
     let ticking: Vec<Candidate> = TICKS.into_iter().filter_map(Candidate::ticking).collect();
     if candidates.iter().all(|candidate| candidate.shaper == Shaper::Kernel) {
-        let reason = "the study needs one of evb's executors: timerfd, spin or txtime";
+        let reason = "the study needs one of evb's executors: name timerfd, spin or txtime in --executors";
         return Err(BenchError::Operator(reason.to_owned()));
     }
     course.unshaped(periodic(slow))?;

@@ -219,9 +219,9 @@ impl<'a> Course<'a> {
     }
 
     fn local(&self, receiver: usize) -> Result<SocketAddr, BenchError> {
-        let gone = || BenchError::Operator("there is no receiver".to_owned());
+        let gone = || BenchError::Operator("there is no receiver: report this fault of evb-bench".to_owned());
         let connection = self.connections.get(receiver).ok_or_else(gone)?;
-        connection.local().map_err(BenchError::system("the connection"))
+        connection.local().map_err(BenchError::system("the connection to a receiver failed"))
     }
 
     /// Announces a run to all receivers; returns the paths of its messages.
@@ -234,7 +234,9 @@ impl<'a> Course<'a> {
         for receiver in 0..self.connections.len() {
             let from = SocketAddr::new(self.local(receiver)?.ip(), 0);
             let connection = &mut self.connections[receiver];
-            let to = connection.announce(announcement).map_err(BenchError::system("the receiver"))?;
+            let to = connection
+                .announce(announcement)
+                .map_err(BenchError::system("a receiver did not take the next run"))?;
             paths.push(Path { from, to });
         }
         Ok(paths)
@@ -261,17 +263,19 @@ impl<'a> Course<'a> {
             thread.join()
         });
         let Ok((promoted, sent, cpu)) = sending else {
-            return Err(BenchError::Operator("the sending thread panicked".to_owned()));
+            return Err(BenchError::Operator(
+                "the sending thread crashed: report this fault of evb-bench with the lines above".to_owned(),
+            ));
         };
         let time = start.elapsed();
         if let Err(error) = promoted {
             self.remark(format!(
-                "the sender runs at the priority of other programs, not in real time: {error}"
+                "the sender runs at the priority of other programs, not in real time, so gaps may be less regular: {error}"
             ));
         }
         let mut arrivals = Vec::new();
         for connection in &mut self.connections {
-            arrivals.push(connection.arrivals().map_err(fault("the receiver"))?);
+            arrivals.push(connection.arrivals().map_err(fault("a receiver did not report the arrivals"))?);
         }
         // Messages may wait in the kernel's buckets until they have arrived.
         drop(buckets);

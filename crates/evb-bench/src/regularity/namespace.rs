@@ -53,7 +53,9 @@ pub(super) fn ready() -> Result<(), String> {
 
 /// Starts the loopback device of a namespace of its own.
 pub(super) fn start() -> Result<(), BenchError> {
-    if is_own() { run("ip", &["link", "set", "lo", "up"]).map_err(BenchError::Operator) } else { Ok(()) }
+    let fault =
+        |reason| BenchError::Operator(format!("cannot start the loopback device: {reason}; run as root"));
+    if is_own() { run("ip", &["link", "set", "lo", "up"]).map_err(fault) } else { Ok(()) }
 }
 
 /// A token bucket for each path on the loopback device, until the value is dropped.
@@ -62,7 +64,11 @@ pub(super) struct KernelBuckets;
 
 impl KernelBuckets {
     pub(super) fn install(paths: &[Path], stream: &Stream, rate: Rate) -> Result<Self, BenchError> {
-        let fault = |reason| BenchError::Operator(format!("cannot set up tbf: {reason}"));
+        let fault = |reason| {
+            BenchError::Operator(format!(
+                "cannot set up tbf, the kernel's token buckets: {reason}; leave tbf out of --executors"
+            ))
+        };
         if !is_own() {
             return Err(fault("this process has no network namespace of its own".to_owned()));
         }
@@ -78,7 +84,7 @@ impl KernelBuckets {
 impl Drop for KernelBuckets {
     fn drop(&mut self) {
         if let Err(error) = tc("qdisc del dev lo root") {
-            tracing::warn!(%error, "the token buckets stay on the loopback device");
+            tracing::warn!(%error, "the kernel's token buckets stay on the loopback device ({error}) until this command ends, and limit the runs that follow: measure again without tbf");
         }
     }
 }

@@ -140,7 +140,7 @@ impl Client {
 
     /// Measures a case once.
     pub(super) fn run(&mut self, case: &Case) -> Result<Run, BenchError> {
-        let far = || BenchError::system("the answering end");
+        let far = || BenchError::system("the answering end did not serve a run");
         self.runs = self.runs.wrapping_add(1);
         let order = Order { run: self.runs, transport: case.transport, length: case.length.count() };
         self.dialogue.say(&order).map_err(far())?;
@@ -192,7 +192,10 @@ impl Client {
             match wire::number(&response, course.run).filter(|number| Some(*number) == expected) {
                 Some(number) => course.answered(number, response.len(), Instant::now()),
                 None => {
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, "another response was expected"));
+                    return Err(io::Error::new(
+                        io::ErrorKind::InvalidData,
+                        "the response is not that to the oldest request",
+                    ));
                 }
             }
         }

@@ -27,7 +27,10 @@ enum Socket {
 pub(super) fn serve(dialogue: &mut Dialogue) -> io::Result<()> {
     while let Some(order) = dialogue.hear::<Order>(PATIENCE)? {
         if !order.is_possible() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a run beyond the limits was ordered"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the other end asked for a run beyond the limits of this version",
+            ));
         }
         let (local, peer) = (dialogue.local(), dialogue.peer_at(0).ip());
         let (socket, port) = match order.transport {
@@ -51,7 +54,7 @@ pub(super) fn serve(dialogue: &mut Dialogue) -> io::Result<()> {
             });
             let over = dialogue.must_hear::<Over>(LONGEST_RUN);
             is_over.store(true, Ordering::Relaxed);
-            let served = serving.join().map_err(|_| io::Error::other("the answering thread panicked"))?;
+            let served = serving.join().map_err(|_| io::Error::other("the answering thread crashed"))?;
             over.and(served)
         })?;
         dialogue.say(&Served { requests: served })?;
@@ -78,7 +81,10 @@ fn answer_stream(listener: &TcpListener, peer: IpAddr, order: Order) -> io::Resu
             Err(error) => return Err(error),
         }
         if wire::number(&request, order.run).is_none() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "bytes arrived that are not a request"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "bytes arrived that are no request of this run",
+            ));
         }
         response[..REQUEST].copy_from_slice(&request);
         match stream.write_all(&response) {

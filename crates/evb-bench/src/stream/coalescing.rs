@@ -46,10 +46,17 @@ pub(super) struct Coalescer {
 
 impl Coalescer {
     pub(super) fn of(device: Option<Link>) -> Result<Self, BenchError> {
-        let unknown = || BenchError::Operator("the device on the route to the peer is not known".to_owned());
+        let unknown = || {
+            BenchError::Operator(
+                "the network device on the route to the other end is not known: leave out --coalescing"
+                    .to_owned(),
+            )
+        };
         let device = device.ok_or_else(unknown)?.name;
         let before = ethtool::coalescing(&device).map_err(|reason| {
-            BenchError::Operator(format!("the device {device} has no interrupt coalescing: {reason}"))
+            BenchError::Operator(format!(
+                "the device {device} has no interrupt coalescing: {reason}; leave out --coalescing"
+            ))
         })?;
         Ok(Self { device, before, is_changed: false })
     }
@@ -73,7 +80,7 @@ impl Coalescer {
         };
         self.is_changed = true;
         ethtool::set_coalescing(&self.device, wanted).map_err(|reason| {
-            BenchError::Operator(format!("cannot set the coalescing of {} to {times}: {reason}", self.device))
+            BenchError::Operator(format!("cannot set the interrupt coalescing of {} to {times}: {reason}; run as root, or give other times", self.device))
         })
     }
 }
@@ -83,7 +90,12 @@ impl Drop for Coalescer {
         if self.is_changed
             && let Err(reason) = ethtool::set_coalescing(&self.device, self.before)
         {
-            complain!("error: the coalescing of {} could not be restored: {reason}", self.device);
+            let ethtool::Coalescing { receive_micros, send_micros, .. } = self.before;
+            complain!(
+                "error: the coalescing of {0} could not be restored: {reason}; restore it with: \
+                 ethtool -C {0} rx-usecs {receive_micros} tx-usecs {send_micros}",
+                self.device
+            );
         }
     }
 }

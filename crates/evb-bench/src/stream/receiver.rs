@@ -29,7 +29,10 @@ enum Socket {
 pub(super) fn serve(dialogue: &mut Dialogue) -> io::Result<()> {
     while let Some(order) = dialogue.hear::<Order>(PATIENCE)? {
         if !order.is_possible() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a run beyond the limits was ordered"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the other end asked for a run beyond the limits of this version",
+            ));
         }
         let (socket, receive_buffer, local) = open(dialogue, &order)?;
         dialogue.say(&Ready { port: local.port(), receive_buffer })?;
@@ -42,7 +45,7 @@ pub(super) fn serve(dialogue: &mut Dialogue) -> io::Result<()> {
             let run = Duration::from_millis(order.warm_up_ms + order.window_ms);
             let sent = dialogue.must_hear::<Sent>(run + PATIENCE);
             is_over.store(true, Ordering::Relaxed);
-            let counted = counting.join().map_err(|_| io::Error::other("the counting thread panicked"))?;
+            let counted = counting.join().map_err(|_| io::Error::other("the counting thread crashed"))?;
             sent.and(counted)
         })?;
         dialogue.say(&counted)?;

@@ -72,7 +72,7 @@ impl Sender {
 
     /// Measures a case once.
     pub(super) fn run(&mut self, case: &Case) -> Result<Run, BenchError> {
-        let far = || BenchError::system("the receiving end");
+        let far = || BenchError::system("the receiving end did not serve a run");
         self.runs += 1;
         let order = Order {
             run: self.runs,

@@ -51,6 +51,7 @@ pub(super) fn problems(config: &Config, origin: &Origin) -> Vec<Problem> {
     }
     for (source, clock) in clocks.iter().filter(|clock| id(clock) != lead.0) {
         if let Some((reason, remedy)) = low_tolerance(clock, lead) {
+            let reason = format!("source {source}: {reason}");
             problems.push(at(*source, Severity::Warning, reason, remedy));
         }
     }
@@ -83,8 +84,10 @@ fn short_wrap(
     if wrap >= needed {
         return None;
     }
-    let reason =
-        format!("source {lead} counts time, but its clock reads zero again after {}: {why}", seconds(wrap));
+    let reason = format!(
+        "source {lead} counts time, but its clock reads zero again after {}: {why}, so timestamps could not be compared",
+        seconds(wrap)
+    );
     let longest =
         clocks.iter().max_by(|(_, one), (_, other)| one.wrap_seconds().total_cmp(&other.wrap_seconds()));
     let remedy = match longest {

@@ -47,7 +47,7 @@ impl DescriptorSum {
     /// Returns the number of descriptors in words, with its parts.
     pub(super) fn in_words(&self) -> String {
         format!(
-            "{} file descriptors ({} for lanes, {} for control, {} for files, {OF_PROCESS} for the rest)",
+            "{} file descriptors ({} for event data, {} for control, {} for files, {OF_PROCESS} for the rest)",
             self.needed(),
             self.lanes,
             self.control,

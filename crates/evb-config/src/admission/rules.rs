@@ -93,8 +93,10 @@ fn large_packets(config: &Config, port_buffer: Bytes) -> Option<Objection> {
     Some(Objection {
         key: "network.mtu",
         weight: Weight::Risk,
-        reason: format!("only {fit} packets of {mtu} fit into port_buffer = {port_buffer}"),
-        remedy: "use mtu = 1500 where switch ports are shallow".to_owned(),
+        reason: format!(
+            "only {fit} packets of {mtu} fit into port_buffer = {port_buffer}, so few sources can send at a time"
+        ),
+        remedy: "write mtu = 1500, or use a switch with larger port buffers".to_owned(),
     })
 }
 
@@ -107,7 +109,7 @@ fn port_load(config: &Config, sums: &Sums) -> Option<Objection> {
     let worst = sums.ports.iter().filter(is_over).max_by_key(|port| port.load)?;
     let (load, link, events) = (worst.load?, worst.rate?, rounded_down(sums.carried?));
     let reason = format!(
-        "{} events/s put {load} on the port of {}, whose link carries {link}",
+        "{} events/s put {load} on the port of {}, whose link carries {link}: triggers beyond that would be dead time",
         sums.asked?.round(),
         worst.name
     );
@@ -123,7 +125,7 @@ fn uplink_load(sums: &Sums) -> Option<Objection> {
     let is_over = |uplink: &&UplinkSum| uplink.rate.is_some_and(|link| uplink.load > Some(link));
     let worst = sums.uplinks.iter().filter(is_over).max_by_key(|uplink| uplink.load)?;
     let reason = format!(
-        "{} events/s put {} on the link from {}, which carries {}",
+        "{} events/s put {} on the link from {}, which carries {}: triggers beyond that would be dead time",
         sums.asked?.round(),
         worst.load?,
         worst.name,
@@ -145,15 +147,16 @@ fn budget(config: &Config, port_buffer: Bytes) -> Option<Objection> {
     if config.shaping.mode != ShapingMode::Credit || budget <= nine_tenths(port_buffer) {
         return None;
     }
-    let remedy = "leave it out to get the usual part of the port buffer; the rest is for acknowledgements and for what hosts send again";
+    let remedy = "leave `budget` out to get the usual part of the port buffer; the rest is for acknowledgements and for what hosts send again";
     Some(if budget > port_buffer {
         let reason = format!(
             "a budget of {budget} does not fit into a port buffer of {port_buffer}: packets would be lost"
         );
         Objection::new("shaping.budget", reason, remedy)
     } else {
-        let reason =
-            format!("a budget of {budget} leaves less than a tenth of the port buffer of {port_buffer} free");
+        let reason = format!(
+            "a budget of {budget} leaves less than a tenth of the port buffer of {port_buffer} free: packets may be lost"
+        );
         Objection { weight: Weight::Risk, ..Objection::new("shaping.budget", reason, remedy) }
     })
 }
@@ -167,7 +170,7 @@ fn windows(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Obj
     }
     let lanes = config.sources.len() * worst.builders.len();
     let reason = format!(
-        "{lanes} lanes with a window of {} put up to {} into the port of {}, whose buffer has {port_buffer}",
+        "{lanes} lanes (source to builder) with a window of {} put up to {} into the port of {}, whose buffer has {port_buffer}: packets would be lost",
         config.shaping.window, worst.windows, worst.name
     );
     Some(Objection::new(
@@ -182,20 +185,23 @@ fn windows(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Obj
 /// up to more than the link (Yasu et al.: token bucket filters within class-based queueing).
 fn paced_ports(config: &Config, ports: &[PortSum]) -> Option<Objection> {
     let (paced, name, link) = paced(config, ports.iter().map(|port| (port.paced, &port.name, port.rate)))?;
-    let reason =
-        format!("the lanes' rates add up to {paced} at the port of {name}, whose link carries {link}");
+    let reason = format!(
+        "the rates of the lanes (source to builder) add up to {paced} at the port of {name}, whose link carries {link}: packets would be lost"
+    );
     Some(Objection::new(
         "shaping.rate",
         reason,
-        "lower the rate, or leave it out for an equal share of the link",
+        "lower `rate`, or leave it out for an equal share of the link",
     ))
 }
 
 fn paced_uplinks(config: &Config, uplinks: &[UplinkSum]) -> Option<Objection> {
     let each = uplinks.iter().map(|uplink| (uplink.paced, &uplink.name, uplink.rate));
     let (paced, name, link) = paced(config, each)?;
-    let reason = format!("the lanes' rates add up to {paced} on the link from {name}, which carries {link}");
-    Some(Objection::new("shaping.rate", reason, "lower the rate: a source needs it once for every builder"))
+    let reason = format!(
+        "the rates of the lanes (source to builder) add up to {paced} on the link from {name}, which carries {link}: the source could not keep them"
+    );
+    Some(Objection::new("shaping.rate", reason, "lower `rate`: a source sends at it to every builder"))
 }
 
 /// Returns the link with the largest sum of paces among those whose rate is lower.
@@ -217,7 +223,7 @@ fn bursts(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Obje
     }
     let lanes = config.sources.len() * worst.builders.len();
     let reason = format!(
-        "the bursts of {lanes} lanes put up to {} at once into the port of {}, whose buffer has {port_buffer}",
+        "the bursts of {lanes} lanes (source to builder) put up to {} at once into the port of {}, whose buffer has {port_buffer}: packets would be lost",
         worst.bursts, worst.name
     );
     Some(Objection::new("shaping.burst", reason, "lower the burst, or use mode = \"credit\""))
@@ -245,9 +251,12 @@ fn lane_pace(config: &Config, sums: &Sums) -> Option<Objection> {
     let largest = config.sources.iter().filter_map(|source| source.input.mean_size()).max()?;
     let needed = Rate::from_bits_per_second((largest.count() as f64 * factor) as u64);
     (needed > pace).then(|| {
-        let reason =
-            format!("a lane needs {needed} at {} events/s, but may send only {pace}", per_builder.round());
-        Objection::new("shaping.rate", reason, "raise the rate of the lane, or lower the rate of the trigger")
+        let reason = format!(
+            "a lane (source to builder) needs {needed} at {} events/s, but may send only {pace}: sources would fill up, and triggers become dead time",
+            per_builder.round()
+        );
+        let remedy = "raise `rate` of [shaping] or of the builder, or lower the rate of the trigger";
+        Objection::new("shaping.rate", reason, remedy)
     })
 }
 
@@ -264,7 +273,7 @@ fn memory(config: &Config, sums: &Sums) -> Option<Objection> {
         quantities::size(sums.event.largest),
         quantities::size(worst.limit?)
     );
-    let remedy = "give the sources a smaller max_fragment, lower slots, or state the builder's memory";
+    let remedy = "give the sources a smaller max_fragment, lower `slots`, or write the memory that the builder has as `memory`";
     Some(Objection { weight: Weight::Fatal, ..Objection::new("supervisor.slots", reason, remedy) })
 }
 
@@ -274,9 +283,10 @@ fn outstanding(config: &Config) -> Option<Objection> {
     let (slots, builders) = (config.slots() as usize, config.builders.len().max(1));
     (slots.saturating_mul(builders) > MAX_OUTSTANDING).then(|| {
         let reason = format!(
-            "{slots} slots at each of {builders} builders may hold more than {MAX_OUTSTANDING} events"
+            "{slots} slots at each of {builders} builders may hold more than {MAX_OUTSTANDING} events, the most that sources keep"
         );
-        let remedy = format!("ask for at most {} slots", MAX_OUTSTANDING / builders);
+        let most = MAX_OUTSTANDING / builders;
+        let remedy = format!("give at most {most} slots to each builder, or use fewer builders");
         Objection { weight: Weight::Fatal, ..Objection::new("supervisor.slots", reason, remedy) }
     })
 }

@@ -87,7 +87,10 @@ fn windows_must_fit_into_the_port() {
     let trigger = "\"as-fast-as-possible\"";
     assert!(!system(trigger, NETWORK, mode, 8, 1).1.are_fatal());
     let (_, problems) = system(trigger, NETWORK, &format!("{mode}\nwindow = \"16 kB\""), 8, 1);
-    assert!(problems.to_string().contains("8 lanes with a window of 16 kB put up to"), "{problems}");
+    assert!(
+        problems.to_string().contains("8 lanes (source to builder) with a window of 16 kB put up to"),
+        "{problems}"
+    );
     assert!(problems.to_string().contains("shaping.window"), "{problems}");
     assert!(!system(trigger, NETWORK, &format!("{mode}\nwindow = \"14 kB\""), 8, 1).1.are_fatal());
 }
@@ -117,7 +120,10 @@ fn token_buckets_must_fit_the_link_and_the_port() {
 #[test]
 fn a_lane_slower_than_its_trigger_is_refused() {
     let (_, problems) = system(&periodic("100 Hz"), "", "rate = \"50 Mbit/s\"", 8, 1);
-    assert!(problems.are_fatal() && problems.to_string().contains("a lane needs"), "{problems}");
+    assert!(
+        problems.are_fatal() && problems.to_string().contains("a lane (source to builder) needs"),
+        "{problems}"
+    );
     assert!(!system(&periodic("100 Hz"), "", "rate = \"60 Mbit/s\"", 8, 1).1.are_fatal());
 }
 

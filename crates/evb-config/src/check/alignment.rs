@@ -23,7 +23,10 @@ pub(super) fn rows(config: &Config) -> Vec<(&'static str, String)> {
     let lead = config.alignment().lead;
     let Some((lead, clock)) = clocks.iter().find(|(id, _)| Some(*id) == lead) else { return Vec::new() };
     if clocks.len() == 1 {
-        return vec![("alignment", format!("not compared: only source {lead} has a clock"))];
+        return vec![(
+            "alignment",
+            format!("not compared: only source {lead} has a clock, and a comparison needs two"),
+        )];
     }
     let mut rows = vec![format!(
         "the timestamps of {} of {} are compared; source {lead} counts time: {}, {}",

@@ -34,6 +34,11 @@ pub fn text(config: &Config, sums: &Sums, planning: &Planning) -> String {
     page
 }
 
+/// The row of links whose rate the configuration does not state.
+const NO_RATE: &str = "not stated, so the load on it is not checked: write `link_rate` in [network]";
+/// The row of port buffers whose size the configuration does not state.
+const NO_BUFFER: &str = "not stated, so the load on it is not checked: write `port_buffer` in [network]";
+
 fn system(config: &Config, sums: &Sums) -> String {
     let network = &config.network;
     let unknown = || "not known: it depends on the inputs of sources".to_owned();
@@ -60,7 +65,7 @@ fn system(config: &Config, sums: &Sums) -> String {
         ShapingMode::None => "none: expect lost packets in switches with small buffers".to_owned(),
     };
     let unstated = || match sums.event.line {
-        Some(_) => "not known, as no link rate is stated".to_owned(),
+        Some(_) => "not known, because [network] states no link_rate".to_owned(),
         None => unknown(),
     };
     let carried = narrowest(config, sums).map_or_else(unstated, |(carried, by)| {
@@ -81,17 +86,10 @@ fn system(config: &Config, sums: &Sums) -> String {
         ("event", event),
         ("on the wire", sums.event.line.map_or_else(unknown, size)),
         ("largest event", size(sums.event.largest)),
-        (
-            "link",
-            network
-                .link_rate
-                .map_or_else(|| "not stated: no admission control by rate".into(), |r| r.to_string()),
-        ),
+        ("link", network.link_rate.map_or_else(|| NO_RATE.to_owned(), |rate| rate.to_string())),
         (
             "port buffer",
-            network
-                .port_buffer
-                .map_or_else(|| "not stated: no admission control by buffer".into(), |b| b.to_string()),
+            network.port_buffer.map_or_else(|| NO_BUFFER.to_owned(), |buffer| buffer.to_string()),
         ),
         ("network", switches(sums)),
         ("links carry", carried),

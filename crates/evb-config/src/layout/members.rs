@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{
     builder::BuilderEntry,
     network::NetworkConfig,
-    similar::{nearest, suggestion},
+    similar::{choice, nearest},
     source::SourceEntry,
     template::parse_ids,
     trunk::{Trunk, TrunkKind},
@@ -153,7 +153,7 @@ impl<'c> Members<'c> {
                 "only some of the {kind} whose link is `{link}` are members of {}",
                 in_words(&self.network.trunks[trunk])
             );
-            self.note(trunk, reason, format!("list all of them, or `{link}`"));
+            self.note(trunk, reason, format!("list all of these {kind}, or `{link}`"));
         }
         first
     }
@@ -233,9 +233,11 @@ impl<'c> Names<'c> {
             all += ", …";
         }
         let all = match kind {
-            TrunkKind::Buffer => format!("ports here: {all}"),
-            TrunkKind::Link => format!("names here: {all}; or write \"sources 1-4\" or \"builder 2\""),
+            TrunkKind::Buffer => format!("one of the ports here: {all}"),
+            TrunkKind::Link => {
+                format!("one of the names here: {all}; or ids such as \"sources 1-4\" or \"builder 2\"")
+            }
         };
-        suggestion(nearest(member, names), &all)
+        choice(nearest(member, names), &all)
     }
 }

@@ -14,7 +14,7 @@ fn shown(text: &str, span: std::ops::Range<usize>) -> String {
 #[test]
 fn looks_like_a_compilers_message() {
     let expected = "error: it is wrong\n --> f.toml:2:5\n  |\n2 | b = \"x\"\n  |     ^^^\n  |\n  = key: a.b\n  = help: mend it\n\n\
-                    f.toml: 1 error(s), 0 warning(s)";
+                    f.toml: 1 error(s), 0 warning(s); evb does not start until every error is corrected";
     assert_eq!(shown("[a]\nb = \"x\"\n", 8..11), expected);
 }
 

@@ -48,7 +48,9 @@ impl Section<'_> {
                 }
                 Err(_) if progress.steps() > before => {}
                 Err(stop) => {
-                    self.notes.error(&self.path, self.span(), stop.to_string(), "correct this section");
+                    let reason = format!("this section cannot be read: {stop}");
+                    let remedy = "compare its keys with docs/reference/configuration.md";
+                    self.notes.error(&self.path, self.span(), reason, remedy);
                     return None;
                 }
             }
@@ -143,7 +145,8 @@ impl StopReason {
 impl de::Error for StopReason {
     fn custom<T: fmt::Display>(message: T) -> Self {
         let message = message.to_string();
-        let (reason, remedy) = message.split_once(BREAK).unwrap_or((&message, "correct this value"));
+        let usual = "write a value that docs/reference/configuration.md lists for this key";
+        let (reason, remedy) = message.split_once(BREAK).unwrap_or((&message, usual));
         Self::Wrong { reason: reason.to_owned(), remedy: remedy.to_owned() }
     }
 

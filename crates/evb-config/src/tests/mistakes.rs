@@ -138,7 +138,7 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     (
         "[[source]]\nid = 1\ninput = { kind = \"unix\", path = \"a\" }\ncounter = { bits = 8, first = 256 }\n",
         4,
-        &["at most the counter's bits", "more bits"],
+        &["must fit into the counter's bits", "more bits"],
     ),
     (
         "[[source]]\nid = 1\ninput = { kind = \"unix\", path = \"a\" }\ncounter = { bits = 8, step = 2 }\n",
@@ -223,7 +223,7 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     (
         "[[source]]\nid = 0\n[source.input]\nkind = \"replay\"\npath = \"a\"\nformat = \"km3net\"\n",
         3,
-        &["source 0 has no module before it", "source.input.module"],
+        &["source 0 needs a `module`", "source.input.module"],
     ),
     (
         "[[source]]\nid = 1\ninput = { kind = \"generator\", size = \"1 kB\", trigger_group = \"239.1.2.3:7\" }\n",

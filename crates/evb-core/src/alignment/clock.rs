@@ -59,10 +59,10 @@ pub enum ClockError {
 impl fmt::Display for ClockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Rate => "the rate of a clock is 1 mHz to 1 THz",
-            Self::Wrap => "a clock has 1 to 64 bits, or wraps after 2 to 2^61 ticks",
-            Self::Tolerance => "the tolerance of a clock is 1 ns to 1 h",
-            Self::Accuracy => "the accuracy of a clock is 0 to 10 000 ppm",
+            Self::Rate => "the rate of a clock must be 1 mHz to 1 THz",
+            Self::Wrap => "a clock must have 1 to 64 bits, or wrap after 2 to 2^61 ticks",
+            Self::Tolerance => "the tolerance of a clock must be 1 ns to 1 h",
+            Self::Accuracy => "the accuracy of a clock must be 0 to 10 000 ppm",
         })
     }
 }

@@ -50,10 +50,10 @@ pub enum CounterError {
 impl fmt::Display for CounterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Bits => "a trigger counter has 8 to 64 bits",
-            Self::First => "the first value of a trigger counter has at most the counter's bits",
+            Self::Bits => "a trigger counter must have 8 to 64 bits",
+            Self::First => "the first value of a trigger counter must fit into the counter's bits",
             Self::Step => {
-                "the step of a trigger counter is at least 1, and the counter wraps after at least 256 triggers"
+                "the step of a trigger counter must be at least 1, and so small that the counter wraps after at least 256 triggers"
             }
         })
     }

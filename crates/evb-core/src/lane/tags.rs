@@ -39,15 +39,17 @@ pub enum Unbelieved {
     Datagram(#[from] DatagramError),
     /// The datagram lacks the tag of a peer with the key.
     #[error(
-        "it is forged, because it lacks the tag of a peer with our key: look at the program that sends it"
+        "it lacks the tag of a peer with this system's key, so it is forged or damaged; the run goes on, but look at the program that sends it"
     )]
     Forged,
     /// The datagram belongs to no open connection.
-    #[error("it is of another connection, or of one that does not exist")]
+    #[error(
+        "it belongs to no open connection (lane), as is usual after one broke; nothing needs to be done, unless this goes on: then look at the program that sends it"
+    )]
     Stale,
     /// The datagram arrived before.
     #[error(
-        "it arrived before, because the network repeated it, or an attacker did; if this is frequent, look at switches on the way"
+        "it arrived before, because the network repeated it, or an attacker did; this costs no data, but if it is frequent, look at switches on the way"
     )]
     Replayed,
 }

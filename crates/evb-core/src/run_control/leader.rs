@@ -164,7 +164,7 @@ impl Leader {
     pub fn handle_done(&mut self, done: Done, now: Instant) {
         match (self.step.take(), done) {
             (Some(Step::Configuring(number)), Done::System(result)) => match result {
-                Ok(()) => self.close_run("configured again", Goal::Configure(number)),
+                Ok(()) => self.close_run("an operator configured the system again", Goal::Configure(number)),
                 Err(error) => self.answer_command(number, Err(refusal("configure", error))),
             },
             (Some(Step::Admitting(number, id)), Done::System(result)) => match result {
@@ -186,13 +186,14 @@ impl Leader {
         if self.status.state != State::Configured {
             return;
         }
-        let sources = survey.sources.iter().map(|seat| ("source", seat.id, seat.presence, &seat.parting));
-        let builders = survey.builders.iter().map(|seat| ("builder", seat.id, seat.presence, &seat.parting));
+        let sources = survey.sources.iter().map(|seat| (seat.named(), seat.presence, &seat.parting));
+        let builders = survey.builders.iter().map(|seat| (seat.named(), seat.presence, &seat.parting));
         let left = sources
             .chain(builders)
             .find(|(.., presence, parting)| *presence == Presence::Absent && !parting.is_empty());
-        if let Some((role, id, _, parting)) = left {
-            self.status.last_error = Some(format!("{role} {id}: {parting}"));
+        if let Some((named, _, parting)) = left {
+            self.status.last_error =
+                Some(format!("{named} has left: {parting}; see its log, then start it again"));
         }
     }
 
@@ -266,10 +267,10 @@ impl Leader {
             Command::Configure => {
                 return self.ask(Step::Configuring(number), LeaderOutput::Configure);
             }
-            Command::Reset => return self.close_run("reset", Goal::Reset(number)),
+            Command::Reset => return self.close_run("an operator reset the system", Goal::Reset(number)),
             Command::Pause => LeaderOutput::Change(RunChange::Pause),
             Command::Resume => LeaderOutput::Change(RunChange::Resume),
-            Command::Stop | Command::Start => LeaderOutput::Stop("stopped by run control".to_owned()),
+            Command::Stop | Command::Start => LeaderOutput::Stop("an operator stopped the run".to_owned()),
         };
         self.ask(Step::Changing(number, Effect::Command(command, next)), change);
     }
@@ -277,7 +278,7 @@ impl Leader {
     /// Starts the run. The answer follows when the run has begun, or when it cannot begin.
     fn take_start(&mut self, number: u64, annotation: Annotation, now: Instant) {
         if !annotation.fits() {
-            return self.answer(number, Err(too_long()));
+            return self.answer(number, Err(too_long(&annotation)));
         }
         if let Err(refusal) = self.status.state.command(Command::Start) {
             return self.answer_command(number, Err(refusal));
@@ -324,7 +325,7 @@ impl Leader {
             Err(BeginError::NotReady(reason)) => {
                 let mut error = not_ready(&reason);
                 if !is_hosting {
-                    "sources and builders of this process are still starting: try again"
+                    "sources and builders of this process are still starting: try again in some seconds"
                         .clone_into(&mut error.remedy);
                 }
                 self.status.last_error = Some(error.to_string());
@@ -372,7 +373,20 @@ impl Leader {
         let before = mem::replace(&mut self.status.state, state);
         if before != state {
             let run = self.run.as_ref().map(|run| run.progress.run.number());
-            tracing::info!(from = %before, to = %state, run, "the state of run control changes from {before} to {state}");
+            let so = meaning(state);
+            tracing::info!(from = %before, to = %state, run, "the state of run control changes from {before} to {state}: {so}");
         }
+    }
+}
+
+/// Returns what a state means for the run, for people.
+const fn meaning(state: State) -> &'static str {
+    match state {
+        State::Unconfigured => "no run is open, and `configure` opens one",
+        State::Configured => "the next run is open, and waits for its start",
+        State::Running => "the run takes triggers",
+        State::Paused => "the run takes no triggers until it is resumed",
+        State::Stopping => "the last events of the run are built and written, then it ends by itself",
+        State::Failed => "the status says why, and what to do",
     }
 }

@@ -72,7 +72,7 @@ impl Admission {
             return because(Reason::Malformed, "its first message does not say which role it is: install the same release of evb on both hosts".to_owned());
         };
         if hello.to_peer() != Some(ours) {
-            let wanted = hello.to_peer().map_or_else(|| "nobody".to_owned(), |peer| peer.to_string());
+            let wanted = hello.to_peer().map_or_else(|| "another role".to_owned(), |peer| peer.to_string());
             return because(
                 Reason::WrongId,
                 format!("this is {ours}, but you wanted {wanted}: check the addresses in the configuration"),
@@ -110,7 +110,7 @@ impl Admission {
         if hello.to_incarnation != self.incarnation.number() {
             let (own, wanted) = (self.incarnation, hello.to_incarnation);
             let detail = format!(
-                "{ours} was started again in this run (incarnation {own}), but this connection is for incarnation {wanted}; the supervisor announces the new one, so nothing needs to be done"
+                "{ours} was started again in this run (as process {own} of it), but this connection is for its process {wanted}; the source connects to the new one by itself, so nothing needs to be done"
             );
             return because(Reason::Incarnation, detail);
         }

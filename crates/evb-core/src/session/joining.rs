@@ -129,7 +129,8 @@ impl Joining {
                 if self.registered.is_none() && self.membership.identity().is_some() {
                     self.joined = Some(EventId::FIRST);
                 }
-                self.ended = Some(Err(fault.holding(|| "nothing is built yet".to_owned())));
+                self.ended =
+                    Some(Err(fault.holding(|| "no event was built yet, so nothing is lost".to_owned())));
             }
         }
     }

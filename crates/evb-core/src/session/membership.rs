@@ -290,7 +290,8 @@ impl Membership {
         let identity = RunIdentity::of(welcome);
         if self.identity.is_some_and(|known| known.id != identity.id) {
             if let MembershipState::Away(away) = &mut self.state {
-                "another supervisor took its place and leads another run".clone_into(&mut away.cause);
+                "another supervisor took its place".clone_into(&mut away.cause);
+                away.last = Some("that supervisor leads another run".to_owned());
             }
             return Err(self.give_up(now));
         }

@@ -85,8 +85,7 @@ impl PeerAdmission<'_> {
             Phase::Ended => false,
         };
         if !open {
-            let detail =
-                format!("run {run} is over; {} can take part in the next one", self.plan.named(peer));
+            let detail = format!("run {run} is over: start {} again for the next one", self.plan.named(peer));
             return Err(Refusal::because(Reason::RunOver, detail));
         }
         Ok(peer)
@@ -151,8 +150,9 @@ impl PeerAdmission<'_> {
         let speaks = |live: Connection| now.since(live.last_heard) < down_after;
         if connection.is_some_and(|connection| waiting || speaks(connection)) {
             let named = self.plan.named(peer);
-            let detail =
-                format!("{named} takes part already; is one id configured twice, or one role started twice?");
+            let detail = format!(
+                "{named} takes part already: a process that was started again registers by itself in some seconds, else give each source and builder its own id, and start each once"
+            );
             return Err(Refusal::because(Reason::DuplicateId, detail));
         }
         Ok(())
@@ -166,7 +166,7 @@ impl PeerAdmission<'_> {
         }
         let left = self.plan.two_leases().saturating_sub(now.since(seat.last_heard)).as_secs_f64();
         let detail = format!(
-            "another process of builder {} took part before and may still write events, for at most {left:.1} s; try again after that",
+            "another process of builder {} took part before and may still write events, for at most {left:.1} s; the new one registers by itself after that",
             seat.id
         );
         Err(Refusal::because(Reason::DuplicateId, detail))
@@ -179,7 +179,7 @@ impl PeerAdmission<'_> {
         };
         known.sort_unstable();
         let detail = format!(
-            "{peer} is not configured for run {}, which has {}s {}",
+            "{peer} is not configured for run {}, which has {}s {}: correct its id, or use the same configuration on all hosts",
             self.plan.run,
             role(peer),
             ranges(known)

@@ -1,18 +1,22 @@
 //! The findings about the announcements of a run's triggers.
 
-use crate::trigger::{announcement::MAX_COUNT, numbers::AnnouncementCounts};
+use crate::{
+    quantities::counted,
+    trigger::{announcement::MAX_COUNT, numbers::AnnouncementCounts},
+};
 
 /// Returns the problems of a run with these announcements.
 pub(super) fn problems(counts: &AnnouncementCounts) -> Vec<String> {
     let AnnouncementCounts { repeated, restarts, too_far_ahead, .. } = *counts;
     let restarted = (restarts > 0).then(|| {
         format!(
-            "the trigger program began to count again, and {repeated} of its announcements were ignored: start a new run together with the trigger program"
+            "the trigger program began to count again, and {repeated} of its announcements were ignored, so no events were built for them: start a new run together with the trigger program"
         )
     });
     let leaps = (too_far_ahead > 0).then(|| {
         format!(
-            "{too_far_ahead} trigger announcements were ignored, because their numbers were more than {MAX_COUNT} ahead: let the trigger program count from 1 at the start of the run, in steps of 1"
+            "evb ignored {} of triggers more than {MAX_COUNT} ahead of the last one, and built no event from that: let the trigger program count from 1 at the start of the run, in steps of 1",
+            counted(too_far_ahead, "announcement")
         )
     });
     restarted.into_iter().chain(leaps).collect()
@@ -21,17 +25,24 @@ pub(super) fn problems(counts: &AnnouncementCounts) -> Vec<String> {
 /// Returns the remarks on a run with these announcements.
 pub(super) fn remarks(counts: &AnnouncementCounts) -> Vec<String> {
     let AnnouncementCounts { unannounced, repeated, restarts, before_start, .. } = *counts;
-    let remark = |what: &str, count: u64| (count > 0).then(|| format!("{what}: {count}"));
+    let remark =
+        |count: u64, noun: &str, what: &str| (count > 0).then(|| format!("{} {what}", counted(count, noun)));
     [
         remark(
-            "announcements of the trigger program that did not arrive, and whose triggers were taken with the next one (no event is lost)",
             unannounced,
+            "announcement",
+            "of the trigger program did not arrive: evb took the missing triggers with the next one, so no event is lost",
         ),
         remark(
-            "announcements of the trigger program that came again, and were ignored (no event is lost)",
             if restarts == 0 { repeated } else { 0 },
+            "announcement",
+            "of the trigger program arrived again: evb ignored the copies, so no event is lost",
         ),
-        remark("triggers that came before the run began, and were not taken (start the trigger program after the run)", before_start),
+        remark(
+            before_start,
+            "trigger",
+            "came before the run began and made no event: start the trigger program after the run",
+        ),
     ]
     .into_iter()
     .flatten()

@@ -85,7 +85,7 @@ impl Beginning<'_> {
         let Err(reason) = advanced else { return };
         self.core.phase = Phase::Gathering { until: now + self.core.plan.start_timeout };
         if self.core.plan.hold {
-            tracing::warn!(run = %self.core.plan.run, %reason, "run {} did not begin: {reason}; when that is mended, start the run again", self.core.plan.run);
+            tracing::warn!(run = %self.core.plan.run, %reason, "run {} did not begin: {reason}; then start the run again", self.core.plan.run);
             return self.core.outbox.push(Output::Begun(Err(reason)));
         }
         let problem = reason.to_string();
@@ -110,7 +110,7 @@ impl Beginning<'_> {
             ..self.core.begun()
         };
         let (run, id) = (self.core.plan.run, self.core.plan.run_id);
-        tracing::info!(%run, %id, "run {run} ({}) begins", id.short());
+        tracing::info!(%run, %id, "run {run} ({}) begins: its sources and builders prepare for the first event", id.short());
         self.core.outbox.journal(What::Begin(begin.clone()), now);
         self.core.begun = Some(begin.clone());
         self.core.roster.forget_begun();
@@ -141,11 +141,16 @@ impl Beginning<'_> {
         self.core.roster.note_highest(seat, begun.highest_run);
         let reason = reason_of(&begun.refusal);
         let (run, named) = (self.core.plan.run, self.core.plan.named(peer));
-        tracing::warn!(peer = named, %run, reason, "{named} cannot take part in run {run}: {reason}; its log may say more");
+        let is_needed = self.core.phase.is_beginning() && needs(&self.core.roster, peer);
+        let fate = match self.core.phase {
+            _ if is_needed => "which does not begin",
+            Phase::Gathering { .. } => "which has not begun",
+            Phase::Ended => "which is over",
+            _ => "which goes on without it",
+        };
+        tracing::warn!(peer = named, %run, reason, "{named} cannot take part in run {run}, {fate}: {reason}; its log may say more");
         match self.core.phase {
-            Phase::Beginning { .. } if needs(&self.core.roster, peer) => {
-                return Err(NotReady::Refused { peer, reason });
-            }
+            _ if is_needed => return Err(NotReady::Refused { peer, reason }),
             // An answer to a beginning that was given up.
             Phase::Gathering { .. } | Phase::Ended => {}
             _ => self.turn_away(peer, seat, reason, now),
@@ -156,7 +161,8 @@ impl Beginning<'_> {
     /// Dismisses a peer that cannot take part in the run that is under way.
     fn turn_away(&mut self, peer: Peer, seat: Seat, reason: String, now: Instant) {
         let (run, named) = (self.core.plan.run, self.core.plan.named(peer));
-        let verdict = format!("{named} cannot take part in run {run}: {reason}");
+        let verdict =
+            format!("{named} cannot take part in run {run}, which goes on without it: {reason}; see its log");
         self.core.books.remark(verdict.clone(), &mut self.core.outbox, now);
         let to = self.core.roster.recipient(seat);
         self.core.outbox.send(to, Message::RunEnd(RunEnd { exit_code: 1, verdict }));
@@ -200,7 +206,7 @@ impl Beginning<'_> {
         self.core.outbox.journal(What::Started(Started {}), now);
         for builder in unheard(&self.core.roster) {
             let remark = format!(
-                "{} could not say in time which runs its storage knows: check whether it holds files of an earlier run {run}",
+                "{} could not say in time which runs its storage knows: if that holds files of an earlier run {run}, move them elsewhere",
                 self.core.plan.named(builder)
             );
             tracing::warn!("{remark}");
@@ -208,7 +214,7 @@ impl Beginning<'_> {
         }
         for source in core::mem::take(&mut self.core.without_readout) {
             let remark = format!(
-                "{} had no readout at the start of the run, because none of its front ends was connected: start its readout program",
+                "{} had no readout at the start of the run, because none of its front ends was connected: start its readout program, which may join during the run",
                 self.core.plan.named(source)
             );
             tracing::warn!("{remark}");

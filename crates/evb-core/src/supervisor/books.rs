@@ -317,7 +317,13 @@ impl Books {
             Outcome::Lost | Outcome::Unspecified => {
                 tally.lost += 1;
                 self.tally.lost += 1;
-                self.findings.loss(format!("builder {id}: {}", short(&exception.cause)), 1);
+                self.findings.loss(
+                    format!(
+                        "builder {id}: {}; check the disk or program to which it writes, and see its log",
+                        short(&exception.cause)
+                    ),
+                    1,
+                );
             }
         }
     }

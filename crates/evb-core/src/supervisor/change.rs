@@ -67,7 +67,7 @@ pub enum NotReady {
     #[error("not registered with the supervisor: {}; start them, or see why in their logs", with_reasons(.0))]
     Missing(Vec<(Peer, String)>),
     /// The listed sources are not connected to all builders yet.
-    #[error("these sources are not connected to all builders yet, and their logs say why: {}", names(.0))]
+    #[error("not connected to all builders yet: {}; wait some seconds, or see why in their logs", names(.0))]
     Unconnected(Vec<Peer>),
     /// The listed sources have no readout: none of their front ends is connected.
     #[error("no front end is connected to {}: start the readout programs", names(.0))]
@@ -76,7 +76,7 @@ pub enum NotReady {
     #[error(transparent)]
     TooFew(TooFew),
     /// A peer cannot take part in the run, or left while the run began.
-    #[error("{peer}: {reason}")]
+    #[error("{peer} cannot take part: {reason}; see its log")]
     Refused {
         /// The peer.
         peer: Peer,
@@ -84,7 +84,7 @@ pub enum NotReady {
         reason: String,
     },
     /// The listed peers did not prepare for the first event in time.
-    #[error("did not prepare for the run in time, so look at their logs and disks: {}", names(.0))]
+    #[error("{} did not prepare for the run in time: look at the log and the disk of each", names(.0))]
     Silent(Vec<Peer>),
     /// The storage of that builder knows the last run number that exists.
     #[error(
@@ -109,10 +109,14 @@ pub enum ChangeError {
     #[error("the run is not paused; nothing needs to be done")]
     NotPaused,
     /// The run's trigger has no rate that could be changed.
-    #[error("the trigger of this run has no rate, because only periodic and poisson triggers have one")]
+    #[error(
+        "the trigger of this run has no rate; only periodic and poisson triggers have one, so configure one of these"
+    )]
     NoRate,
     /// The timestamps of that source are not compared.
-    #[error("the timestamps of source {0} are not compared; give it and another source a `clock`")]
+    #[error(
+        "the timestamps of source {0} are not compared; give it and another source a `clock` in the configuration"
+    )]
     NoClock(SourceId),
     /// The run has no source with that id.
     #[error("the run has no source {0}; the status lists the sources")]
@@ -128,7 +132,7 @@ pub enum ChangeError {
     TooFew(TooFew),
     /// No other source would owe fragments.
     #[error(
-        "no other source owes fragments, so events without source {0} would be empty; stop the run, or include another source first"
+        "every other source is excluded, expendable or sporadic, so events without source {0} could be empty; stop the run, or include another source first"
     )]
     LastSource(SourceId),
     /// The change should apply to an event that is decided already.

@@ -65,10 +65,14 @@ pub(super) fn tell_drain(phase: &mut Phase, roster: &Roster, plan: &RunPlan, out
         format!("{} {verb} for {of}{}", counted(events, "event"), plan.named(peer))
     };
     let waits: Vec<String> = waits(roster).into_iter().map(wait).collect();
-    let waits = if waits.is_empty() { "no builder says for whom".to_owned() } else { waits.join(", ") };
+    let waits = if waits.is_empty() {
+        "the builders do not say what they wait for".to_owned()
+    } else {
+        waits.join(", ")
+    };
     let (run, open, left) = (plan.run, counted(outstanding, "event"), until.since(now).as_secs_f64());
     tracing::warn!(
         %run,
-        "run {run} ends, and still builds {open}: {waits}; if none is built meanwhile, evb gives up in {left:.0} s: look at the readouts and disks, or wait"
+        "run {run} ends, and still builds {open}: {waits}; if none is built meanwhile, evb gives them up as lost in {left:.0} s: look at the readouts and disks, or wait"
     );
 }

@@ -280,7 +280,7 @@ impl Dispatch<'_> {
         let exceptions = completions.exceptions.len();
         if exceptions > MAX_EXCEPTIONS {
             return Err(format!(
-                "{exceptions} exceptions in one message; at most {MAX_EXCEPTIONS} are allowed"
+                "it reported {exceptions} events as not complete in one message, but at most {MAX_EXCEPTIONS} are allowed"
             ));
         }
         completions.check().map_err(|malformed| malformed.to_string())?;
@@ -337,7 +337,10 @@ impl Dispatch<'_> {
             let id = self.roster.builder(index).id;
             let (builder, named) = (id.number().into(), self.plan.named(Peer::Builder(id)));
             let taken = counted(events.len(), "event");
-            tracing::info!(builder, "{named} takes over {taken} of builders that are gone");
+            tracing::info!(
+                builder,
+                "{named} takes over {taken} of builders that are gone, so these are not lost"
+            );
             let what = Reassigned { builder, events: differences(events.into_iter()) };
             self.outbox.journal(What::Reassigned(what), now);
             self.assigner.send_again(index, confirmation, self.roster, self.outbox);

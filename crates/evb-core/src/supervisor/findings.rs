@@ -94,7 +94,8 @@ impl Findings {
 
     pub(super) fn loss(&mut self, cause: String, events: u64) {
         let known = self.losses.len() < FINDINGS_LIMIT || self.losses.contains_key(&cause);
-        let cause = if known { cause } else { "further causes".to_owned() };
+        let cause =
+            if known { cause } else { "further causes, which the logs of the builders name".to_owned() };
         *self.losses.entry(cause).or_default() += events;
     }
 
@@ -112,7 +113,9 @@ impl Findings {
     pub(super) fn sentences(&self) -> Vec<String> {
         let losses =
             self.losses.iter().map(|(cause, events)| format!("{} lost: {cause}", counted(*events, "event")));
-        let unsaid = (self.unsaid > 0).then(|| format!("and {}", counted(self.unsaid, "further problem")));
+        let unsaid = (self.unsaid > 0).then(|| {
+            format!("{} are not listed here: see the logs", counted(self.unsaid, "further problem"))
+        });
         self.problems.iter().cloned().chain(losses).chain(unsaid).collect()
     }
 }

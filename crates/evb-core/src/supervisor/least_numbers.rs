@@ -24,7 +24,9 @@ pub(super) fn count(core: &mut SupervisorCore, now: Instant) {
         Some(reason) => {
             tracing::warn!(%run, group = reason.group, "run {run} takes no triggers: {reason}");
         }
-        None => tracing::info!(%run, "enough sources of every group take part in run {run} again"),
+        None => {
+            tracing::info!(%run, "enough sources of every group take part in run {run} again, and nothing needs to be done")
+        }
     }
     core.pulse.hasten(now);
 }

@@ -85,7 +85,7 @@ impl PeerMembership<'_> {
                 // It is unknown which messages the old connection delivered, so the source first
                 // counts as down. Events that the source may not know are then closed for it.
                 if !(self.roster.source(index).goes_on(hello) && self.phase.is_recovering()) {
-                    self.lower(index, "it registered again", now);
+                    self.lower(index, "its process began a new connection", now);
                 }
                 self.roster.connect_source(index, hello, connection, self.outbox.decided());
                 self.forget_readout(index);
@@ -97,7 +97,7 @@ impl PeerMembership<'_> {
             }
         };
         let (named, software) = (self.plan.named(peer), short(&hello.software));
-        tracing::info!(%peer, incarnation, software, "{named} has registered ({software})");
+        tracing::info!(%peer, incarnation, software, "{named} has registered with the supervisor, and runs {software}");
         self.outbox.journal(What::Registered(self.roster.registered(seat)), now);
         if self.roster.version() > 0 || self.roster.is_complete() {
             self.due.roster = true;
@@ -232,7 +232,7 @@ impl PeerMembership<'_> {
         self.outbox.send_ahead(Recipients::Builder(id), Message::Heartbeat(connection.heartbeat(now)));
         if falls_silent {
             let named = self.plan.named(Peer::Builder(id));
-            tracing::warn!(builder = %id, "{named} has not answered for {:.1} s, so it gets no more events: look at its host and its network", silence.as_secs_f64());
+            tracing::warn!(builder = %id, "{named} has not answered for {:.1} s, so it gets no more events until it answers: look at its host and its network", silence.as_secs_f64());
             self.roster.suspend(index);
             self.offer_slots(index, now);
         }
@@ -247,7 +247,7 @@ impl PeerMembership<'_> {
         }
         let awaited = self.roster.raise(index, self.outbox, now);
         let source = self.roster.source(index).id;
-        tracing::info!(%source, "{} is up: it is connected to all builders", self.plan.named(Peer::Source(source)));
+        tracing::info!(%source, "{} is up: it is connected to all builders, as it should be", self.plan.named(Peer::Source(source)));
         if !self.roster.owing().is_excluded(index) {
             self.pulse.find_source();
         }
@@ -271,7 +271,7 @@ impl PeerMembership<'_> {
         tracing::warn!(
             peer = named,
             reason,
-            "{named} cannot take part in the run: {reason}; its log may say more"
+            "{named} cannot take part in the run, so it is refused: {reason}; correct that, and start it again"
         );
         self.roster.note_parting(seat, reason.clone());
         Refusal::because(Reason::Configuration, format!("{named} cannot take part: {reason}"))
@@ -287,7 +287,7 @@ impl PeerMembership<'_> {
         if absent.is_empty() {
             let waiting = names(&unconnected(self.roster));
             return format!(
-                "after {limit} s, these sources had not connected to all builders: {waiting}; their logs say why"
+                "after {limit} s, these sources had not connected to all builders: {waiting}; see why in their logs, then start the run again"
             );
         }
         let reasons = absent.into_iter().map(|peer| (peer, self.roster.parting(peer).to_owned()));
@@ -344,7 +344,8 @@ impl PeerMembership<'_> {
             (_, true) => format!("other builders took its {events}"),
             (_, false) => format!("its {events} waited for a builder, because no other one was connected"),
         };
-        tracing::warn!(builder = %id, cause, "{named} is gone: {cause}; {fate}; start it again");
+        let remedy = if is_leaving { "it was to leave anyway" } else { "start it again" };
+        tracing::warn!(builder = %id, cause, "{named} is gone: {cause}; {fate}; {remedy}");
         if is_leaving {
             self.leave(index, now);
         }
@@ -423,7 +424,7 @@ impl PeerMembership<'_> {
         if (gathering || is_alive) && !self.roster.builders().iter().any(remains) {
             return Err(ChangeError::LastBuilder(id));
         }
-        tracing::info!(builder = %id, "{} is to leave the run, as asked: it gets no more events", self.plan.named(Peer::Builder(id)));
+        tracing::info!(builder = %id, "{} is to leave the run, as an operator asked: it gets no more events, and leaves when its last one is settled", self.plan.named(Peer::Builder(id)));
         self.roster.set_leaving(index, Leaving::Asked);
         self.journal_membership(id, Change::Leaving, now);
         self.offer_slots(index, now);
@@ -450,7 +451,7 @@ impl PeerMembership<'_> {
     /// Removes a builder that has sent its report from the run; the lanes to it end.
     pub(super) fn dismiss(&mut self, index: BuilderIndex, now: Instant) {
         let id = self.roster.builder(index).id;
-        let end = RunEnd { exit_code: 0, verdict: "the builder has left the run".to_owned() };
+        let end = RunEnd { exit_code: 0, verdict: "this builder has left the run, as asked".to_owned() };
         self.outbox.send(Recipients::Builder(id), Message::RunEnd(end));
         self.roster.end_incarnation(index);
         self.assigner.set_slots(index, 0, now);
@@ -464,7 +465,7 @@ impl PeerMembership<'_> {
     fn leave(&mut self, index: BuilderIndex, now: Instant) {
         let id = self.roster.builder(index).id;
         self.roster.set_leaving(index, Leaving::Gone);
-        tracing::info!(builder = %id, "{} has left the run, as asked", self.plan.named(Peer::Builder(id)));
+        tracing::info!(builder = %id, "{} has left the run, as an operator asked, and the run goes on without it", self.plan.named(Peer::Builder(id)));
         self.journal_membership(id, Change::Gone, now);
     }
 
@@ -481,7 +482,7 @@ impl PeerMembership<'_> {
         match seat {
             Seat::Source(index) if was_silent => self.raise(index, now),
             Seat::Builder(index) if was_silent => {
-                tracing::info!(%peer, "{} answers again, and gets events again", self.plan.named(peer));
+                tracing::info!(%peer, "{} answers again, and gets events again: nothing needs to be done", self.plan.named(peer));
                 self.offer_slots(index, now);
             }
             _ => {}

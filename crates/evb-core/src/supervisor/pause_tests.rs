@@ -30,7 +30,7 @@ fn a_run_that_is_held_back_begins_when_it_is_told_and_everybody_is_ready() {
     stage.says(source(3), Message::Ready(Ready {}));
     assert_eq!(
         stage.core.begin(&Annotation::default(), stage.now).unwrap_err().to_string(),
-        "these sources are not connected to all builders yet, and their logs say why: source 5"
+        "not connected to all builders yet: source 5; wait some seconds, or see why in their logs"
     );
     let survey = stage.core.survey(stage.now);
     let presence: Vec<_> = survey.sources.iter().map(|source| source.presence).collect();

@@ -30,7 +30,11 @@ impl SupervisorCore {
     pub fn stop(&mut self, cause: &str, now: Instant) {
         match self.phase {
             Phase::Gathering { .. } | Phase::Beginning { .. } => {
-                self.books.remark(format!("stopped before it began: {cause}"), &mut self.outbox, now);
+                self.books.remark(
+                    format!("the run was stopped before it began, so it has no events: {cause}"),
+                    &mut self.outbox,
+                    now,
+                );
                 self.begin_draining(cause, now);
             }
             Phase::Running { .. } => self.stop_running(cause, now),
@@ -51,7 +55,7 @@ impl SupervisorCore {
     /// Takes no more triggers; the drain begins when the recovery is complete.
     fn stop_when_recovered(&mut self, cause: &str, now: Instant) {
         if !self.books.is_stopped() {
-            tracing::info!(run = %self.plan.run, cause, "run {} stops when its sources and builders are back: {cause}", self.plan.run);
+            tracing::info!(run = %self.plan.run, cause, "run {} takes no more triggers, and ends when its sources and builders are back and its events are built: {cause}", self.plan.run);
             self.outbox.journal(What::Stopping(cause.to_owned()), now);
             self.settle_pending(now);
             self.books.stop(Some(now));
@@ -62,7 +66,7 @@ impl SupervisorCore {
     pub(super) fn begin_draining(&mut self, cause: &str, now: Instant) {
         self.membership().publish(now);
         let (run, left) = (self.plan.run, counted(self.assigner.outstanding(), "event"));
-        tracing::info!(%run, cause, "run {run} stops, with {left} to be built: {cause}");
+        tracing::info!(%run, cause, "run {run} takes no more triggers, with {left} still to be built and written: {cause}");
         self.outbox.journal(What::Stopping(cause.to_owned()), now);
         self.phase = Phase::Draining { until: now + self.plan.drain_time(), told: now };
         self.intake.forget();
@@ -130,7 +134,7 @@ impl SupervisorCore {
 
     /// Requirements: docs/reference/protocol.md RUN-23.
     pub(super) fn go_on(&mut self, now: Instant) {
-        const CAUSE: &str = "it did not register with the new supervisor";
+        const CAUSE: &str = "it did not register with the restarted supervisor";
         self.outbox.close_batches();
         let stopped = self.books.times().last_trigger_possible;
         self.phase = Phase::Running { until: None };
@@ -138,7 +142,7 @@ impl SupervisorCore {
         self.intake.restart(self.books.triggered(), now);
         least_numbers::count(self, now);
         let (run, left) = (self.plan.run, counted(self.assigner.outstanding(), "event"));
-        tracing::info!(%run, "the recovered run {run} goes on, with {left} to be built");
+        tracing::info!(%run, "the recovered run {run} goes on, with {left} still to be built and written");
         if stopped.is_some() {
             self.begin_draining("the triggers had ended before the supervisor was restarted", now);
             self.books.stop(stopped);

@@ -305,7 +305,7 @@ impl SupervisorRole {
             tracing::error!(
                 run,
                 lost,
-                "run {run} has lost {events}: {}; the summary names the causes",
+                "run {run} has lost {events}: {}; the summary names the causes and what to do",
                 report.verdict
             );
         }

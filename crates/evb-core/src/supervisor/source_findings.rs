@@ -40,7 +40,7 @@ const PROBLEMS: [FindingKind; 9] = [
     FindingKind {
         amount: lost_count,
         one: "{source} delivered {detail} fragments, none for the last {amount} events: if its board numbers what it sees, it may have missed as many triggers before, and later fragments are in wrong events, which a `clock` of the source would show",
-        others: "{sources} more sources delivered no fragments for up to {most} events at the end: their boards may have missed triggers",
+        others: "{sources} more sources delivered no fragments for up to {most} events at the end: their boards may have missed triggers, which a `clock` of each would show",
         detail: |source| {
             format!("{} of {}", source.fragments, source.fragments.saturating_add(source.missing))
         },
@@ -84,7 +84,7 @@ const PROBLEMS: [FindingKind; 9] = [
     FindingKind {
         amount: |source| source.lost_wraps,
         one: "{amount} fragments of {source} have no event, because the trigger counter of its boards may have wrapped unseen: find out why they were silent, or use more bits",
-        others: "up to {most} fragments of each of {sources} more sources have no event, because trigger counters may have wrapped unseen",
+        others: "up to {most} fragments of each of {sources} more sources have no event, because trigger counters may have wrapped unseen: find out why the boards were silent, or use more bits",
         detail: nothing,
     },
     FindingKind {
@@ -105,25 +105,25 @@ const REMARKS: [FindingKind; 12] = [
     FindingKind {
         amount: harmless_absence,
         one: "{source} was down for {detail} s; no event lacks its fragment for that reason",
-        others: "{sources} more sources were down for a shorter time",
+        others: "{sources} more sources were down for a shorter time; no event lacks their fragments for that reason",
         detail: |source| format!("{:.3}", source.down_s),
     },
     FindingKind {
         amount: |source| if source.sporadic { source.closed.saturating_add(source.late) } else { 0 },
         one: "{amount} fragments of {source} came too late for their events (late, sporadic): a longer `wait` keeps more of them",
-        others: "up to {most} fragments of each of {sources} more sporadic sources came too late for their events",
+        others: "up to {most} fragments of each of {sources} more sporadic sources came too late for their events: a longer `wait` keeps more of them",
         detail: nothing,
     },
     FindingKind {
         amount: |source| source.kept_before_start,
-        one: "{source} kept {amount} fragments that arrived before the start (before_start)",
-        others: "{sources} more sources kept up to {most} fragments each that arrived before the start",
+        one: "{source} kept {amount} fragments that arrived before the start, as its `before_start` says",
+        others: "{sources} more sources kept up to {most} fragments each that arrived before the start, as their `before_start` says",
         detail: nothing,
     },
     FindingKind {
         amount: |source| source.discarded_before_start,
-        one: "{source} discarded {amount} fragments that arrived before the start (before_start)",
-        others: "{sources} more sources discarded up to {most} fragments each that arrived before the start",
+        one: "{source} discarded {amount} fragments that arrived before the start, as its `before_start` says",
+        others: "{sources} more sources discarded up to {most} fragments each that arrived before the start, as their `before_start` says",
         detail: nothing,
     },
     FindingKind {
@@ -134,8 +134,8 @@ const REMARKS: [FindingKind; 12] = [
     },
     FindingKind {
         amount: |source| if source.front_end_protocol > 1 { source.run_not_stated } else { 0 },
-        one: "{source}: its front end did not state the run of {amount} fragments, which may be of another one",
-        others: "{sources} more sources: their front ends did not state the run of up to {most} fragments each",
+        one: "{source}: its front end did not state the run of {amount} fragments, which may be of another one: let it state the run, as protocol 2 can",
+        others: "{sources} more sources: their front ends did not state the run of up to {most} fragments each: let them state it, as protocol 2 can",
         detail: nothing,
     },
     FindingKind {
@@ -152,8 +152,8 @@ const REMARKS: [FindingKind; 12] = [
     },
     FindingKind {
         amount: |source| source.repeats.saturating_add(source.repeats_not_compared),
-        one: "the readout of {source} repeated {amount} fragments, and evb kept the first ones{detail}",
-        others: "the readouts of {sources} more sources repeated up to {most} fragments each",
+        one: "the readout of {source} repeated {amount} fragments, and evb kept the first ones, so no event is affected{detail}",
+        others: "the readouts of {sources} more sources repeated up to {most} fragments each, and evb kept the first ones, so no event is affected",
         detail: |source| match source.repeats_not_compared {
             0 => String::new(),
             old => format!("; {old} came too late to be compared with them"),
@@ -161,14 +161,14 @@ const REMARKS: [FindingKind; 12] = [
     },
     FindingKind {
         amount: |source| source.counter_skipped.saturating_sub(source.counter_late),
-        one: "the trigger counter of {source} left out {amount} numbers in {detail}: its boards missed triggers, or their fragments were lost",
-        others: "the trigger counters of {sources} more sources left out up to {most} numbers each",
+        one: "the trigger counter of {source} left out {amount} numbers in {detail}: its boards missed triggers, or their fragments were lost: look at the boards and their links",
+        others: "the trigger counters of {sources} more sources left out up to {most} numbers each: look at the boards and their links",
         detail: |source| counted(source.counter_gaps, "gap"),
     },
     FindingKind {
         amount: |source| source.counter_late,
-        one: "{amount} fragments of {source} came after one with a later trigger counter, and were placed",
-        others: "up to {most} fragments of each of {sources} more sources came after one with a later trigger counter",
+        one: "{amount} fragments of {source} came after one with a later trigger counter, and were placed in their events all the same",
+        others: "up to {most} fragments of each of {sources} more sources came after one with a later trigger counter, and were placed in their events all the same",
         detail: nothing,
     },
     FindingKind {

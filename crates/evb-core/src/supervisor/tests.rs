@@ -529,7 +529,10 @@ fn outcomes_are_counted_apart_and_causes_kept() {
     assert_eq!((events.complete, events.incomplete, events.rejected, events.lost), (1, 1, 1, 1));
     assert_eq!(
         report.problems,
-        ["1 event lost: builder 2: full disk", "source 5 is missing in 1 event (1 down); its log says why"]
+        [
+            "1 event lost: builder 2: full disk; its log says more",
+            "source 5 is missing in 1 event (1 down); its log says why"
+        ]
     );
 }
 

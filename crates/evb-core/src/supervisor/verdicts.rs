@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Remedy for fragments in wrong events.
-const REMEDY: &str = "the files flag these fragments (evbd verify --align lists them): check its trigger input, reset the boards, and start a new run";
+const REMEDY: &str = "the files flag these fragments (`evbd verify --align CONFIG` lists them): check its trigger input, reset the boards, and start a new run";
 
 /// The supervisor where it watches whether timestamps agree.
 #[derive(Debug)]
@@ -60,7 +60,9 @@ impl Verdicts<'_> {
             self.judge(source, None, now);
             self.end_episodes(source, decided, now);
             self.remark(
-                format!("{named} agrees with the other clocks again, since event {decided} or before"),
+                format!(
+                    "the timestamps of {named} agree with the others again, since event {decided} or before: nothing needs to be done"
+                ),
                 now,
             );
         }
@@ -101,7 +103,9 @@ impl Verdicts<'_> {
             );
             match inquiry.is_suspect() {
                 true => self.core.books.problem(format!("{text}; {REMEDY}"), &mut self.core.outbox, now),
-                false => self.remark(text, now),
+                false => {
+                    self.remark(format!("{text}: compare them with `evbd verify --align CONFIG`"), now);
+                }
             }
         }
     }
@@ -120,7 +124,9 @@ impl Verdicts<'_> {
         }
         watch.forget(source, decided);
         let named = self.core.plan.named(Peer::Source(source));
-        let remark = format!("an operator took the timestamps of {named} as right from event {decided} on");
+        let remark = format!(
+            "an operator took the timestamps of {named} as right from event {decided} on, and evb compares later ones with them"
+        );
         self.judge(source, None, now);
         self.end_episodes(source, decided, now);
         self.tell_to_learn(source);

@@ -91,7 +91,7 @@ impl fmt::Display for Utc {
 
 /// Reason why a text is no [`Utc`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this is no time; write it as 2025-11-13T02:13:20.123456789Z")]
+#[error("the time cannot be read; write it in UTC as 2025-11-13T02:13:20.123456789Z")]
 pub struct ParseUtcError;
 
 impl FromStr for Utc {

@@ -106,7 +106,7 @@ pub enum Verdict {
 
 /// A control message with invalid numbers. The peer is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("it sent a malformed message ({message}): {problem}")]
+#[error("its message `{message}` cannot be used: {problem}")]
 pub struct MalformedMessage {
     /// Name of the message.
     pub message: &'static str,

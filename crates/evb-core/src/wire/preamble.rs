@@ -50,7 +50,7 @@ pub enum PreambleError {
     /// The peer wants another kind of connection than this port serves; for example, a source
     /// connects to the supervisor's port to open a lane.
     #[error(
-        "wrong port: the peer wants a connection of kind {wanted}, which this port does not serve; check the addresses in the configuration"
+        "wrong port: the peer wants a connection of kind {wanted} (1: to the supervisor, 2: to a builder), which this port does not serve; check the addresses in the configuration"
     )]
     Kind {
         /// Number of the kind of connection that the peer wants.

@@ -41,8 +41,8 @@ impl Answer {
             Ok(body) => Self { status: StatusCode::OK, body: Body::Value(body) },
             Err(error) => Self::turned_away(
                 StatusCode::INTERNAL_SERVER_ERROR,
-                &error.to_string(),
-                "this is a defect of evb: report it",
+                &format!("the answer cannot be written as JSON: {error}"),
+                "this is a fault of evb: report it; the run goes on",
             ),
         }
     }
@@ -64,11 +64,11 @@ impl Answer {
         }
     }
 
-    /// Returns the reason and the remedy of a refusal, for the log.
+    /// Returns the reason and the remedy of a refusal, for the log of the operator.
     pub(super) fn in_words(&self) -> String {
         let Body::Value(body) = &self.body else { return String::new() };
         let part = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
-        format!("{}; to the asker: {}", part("reason"), part("remedy"))
+        format!("{}; it was not carried out; if that client is yours: {}", part("reason"), part("remedy"))
     }
 
     pub(super) fn into_response(self) -> Response<Full<Bytes>> {

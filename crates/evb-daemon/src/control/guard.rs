@@ -66,7 +66,7 @@ impl Guard {
         if access == Access::Viewer && !is_look(method) {
             return Err(forbidden(
                 "viewers may look, but not give commands",
-                "to give commands, send `Authorization: Bearer TOKEN` with the content of the token file",
+                "give the token for commands (`control.token_file`): `evbd ctl --token-file FILE`, the field of the page, or the header `Authorization: Bearer TOKEN`",
             ));
         }
         let is_json = text(headers, &CONTENT_TYPE).is_some_and(|kind| {
@@ -76,7 +76,7 @@ impl Guard {
         if (method == Method::POST || method == Method::PUT) && !is_json {
             return Err(Answer::turned_away(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "commands are taken as JSON only",
+                "the request does not say that its body is JSON, and commands are taken as JSON only",
                 "send `Content-Type: application/json`",
             ));
         }
@@ -91,11 +91,14 @@ impl Guard {
             (Some(given), Viewers::With(own)) if own.is(given) => Ok(Access::Viewer),
             (None, Viewers::Anyone) => Ok(Access::Viewer),
             (given, _) => {
-                let reason = if given.is_some() { "the token is wrong" } else { "a token is required" };
+                let reason = match given {
+                    Some(_) => "the token of the request is wrong",
+                    None => "run control requires a token, and the request has none",
+                };
                 Err(Answer::turned_away(
                     StatusCode::UNAUTHORIZED,
                     reason,
-                    "send `Authorization: Bearer TOKEN` with the content of the token file",
+                    "give the content of the file that `control.token_file` names: `evbd ctl --token-file FILE`, the field of the page, or the header `Authorization: Bearer TOKEN`",
                 ))
             }
         }
@@ -112,10 +115,11 @@ impl Guard {
         let host = text(headers, &HOST).unwrap_or_default();
         if !self.is_ours(host) {
             // The request names another domain that resolves to this host: DNS rebinding.
-            let reason = format!("the host `{}` is not this one", short(host));
+            let reason =
+                format!("the request is for the host `{}`, which is no name of this one", short(host));
             return Err(forbidden(
                 &reason,
-                "ask by address, as http://127.0.0.1:7900, or by a name that `control.names` gives",
+                "use an address, as http://127.0.0.1:7900, or add the name to `control.names`",
             ));
         }
         if let Some(origin) = text(headers, &ORIGIN)

@@ -56,7 +56,7 @@ pub(super) fn start(bound: std::net::TcpListener, lead: RunControl, guard: Arc<G
             match TcpListener::from_std(bound) {
                 Ok(listener) => serve(listener, desk).await,
                 Err(error) => {
-                    tracing::warn!(%error, "run control cannot accept connections: {error}; start evbd again")
+                    tracing::warn!(%error, "run control cannot accept connections: {error}; the run goes on, but the page and `evbd ctl` do not work; end evbd with SIGTERM, which drains the run, and start it again")
                 }
             }
         });
@@ -146,15 +146,15 @@ async fn respond(desk: &Desk, peer: SocketAddr, request: Request<Incoming>, busy
         Ok(Err(_)) => {
             return Answer::turned_away(
                 StatusCode::PAYLOAD_TOO_LARGE,
-                "the body of the request is broken or too long",
-                "send at most 16 KiB",
+                "the body of the request is broken, or longer than 16 KiB",
+                "send a whole body of at most 16 KiB",
             );
         }
         Err(_) => {
             return Answer::turned_away(
                 StatusCode::REQUEST_TIMEOUT,
-                "the body of the request did not arrive in time",
-                "send the body without a pause",
+                "the body of the request did not arrive within 5 s",
+                "send it without a pause, and look whether the network is slow",
             );
         }
     };
@@ -164,7 +164,11 @@ async fn respond(desk: &Desk, peer: SocketAddr, request: Request<Incoming>, busy
     if !is_look(&head.method) {
         desk.rendered.forget().await;
         let (method, path, status) = (&head.method, head.uri.path(), answer.status);
-        tracing::info!(%peer, %method, path, status = status.as_u16(), "run control answered {method} {path} of {peer}: {status}");
+        let words = match status.is_success() {
+            true => format!("run control carried out {method} {path}, as {peer} asked"),
+            false => format!("run control refused {method} {path} of {peer}: {}", answer.in_words()),
+        };
+        tracing::info!(%peer, %method, path, status = status.as_u16(), "{words}");
     }
     answer
 }

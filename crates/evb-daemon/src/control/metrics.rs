@@ -173,14 +173,18 @@ fn of_process(status: &Status, families: &mut Families<'_>) -> fmt::Result {
     families.gauges("run_number", "The run that is under way, or the next one.", number)?;
     let id = status.run_id.map(|id| (vec![("id", id.to_string())], 1.0));
     families.gauges("run_info", "The id of the run that is under way, or of the next one.", id)?;
-    families.counters("runs", "Runs that are over.", [(Labels::new(), status.runs)])?;
+    families.counters("runs", "Runs of this process that are over.", [(Labels::new(), status.runs)])?;
     let seconds = status.survey.as_ref().map_or(0.0, |survey| survey.running_s);
-    families.gauges("run_seconds", "How long the run has lasted.", [(Labels::new(), seconds)])
+    families.gauges("run_seconds", "Time since the run began, pauses included.", [(Labels::new(), seconds)])
 }
 
 fn of_events(status: &Status, families: &mut Families<'_>) -> fmt::Result {
     let (totals, events) = (&status.totals, &status.totals.events);
-    families.counters("triggers", "Triggers.", [(Labels::new(), events.triggered)])?;
+    families.counters(
+        "triggers",
+        "Triggers of all runs of this process.",
+        [(Labels::new(), events.triggered)],
+    )?;
     let outcomes = [
         ("complete", events.complete),
         ("incomplete", events.incomplete),
@@ -196,7 +200,11 @@ fn of_events(status: &Status, families: &mut Families<'_>) -> fmt::Result {
     families.counters("payload_bytes", "Payload that sinks accepted.", payload)?;
     let outstanding = status.survey.as_ref().map_or(0, |survey| survey.outstanding);
     let outstanding = [(Labels::new(), outstanding as f64)];
-    families.gauges("outstanding_events", "Events that were assigned and not settled.", outstanding)
+    families.gauges(
+        "outstanding_events",
+        "Events that builders have been given, and that have no outcome yet.",
+        outstanding,
+    )
 }
 
 fn of_triggers(triggers: &AnnouncementCounts, families: &mut Families<'_>) -> fmt::Result {
@@ -244,7 +252,8 @@ fn of_peers(survey: &Survey, families: &mut Families<'_>) -> fmt::Result {
     };
     let help = "1 where a source or builder takes part, else 0.";
     families.gauges("peer_up", help, peers().map(|(labels, presence, _)| (labels, up(presence))))?;
-    let help = "Number of the peer's incarnation, from 1.";
+    let help =
+        "Which process of the source or builder takes part: 1 for the first, one more after each restart.";
     families.gauges("peer_incarnation", help, peers().map(|(labels, _, life)| (labels, f64::from(life))))
 }
 
@@ -276,9 +285,11 @@ const SOURCE_GAUGES: [Gauge<SourceSurvey>; 9] = [
     ("source_last_fragment_age_seconds", "Time since its last fragment in the run.", |of| {
         of.live.as_ref()?.last_fragment_age_s
     }),
-    ("source_backlog_bytes", "Payload that waits for a decision.", |of| {
-        Some(of.live.as_ref()?.backlog_bytes as f64)
-    }),
+    (
+        "source_backlog_bytes",
+        "Payload that waits for the supervisor's decision, which builder gets the event.",
+        |of| Some(of.live.as_ref()?.backlog_bytes as f64),
+    ),
     ("source_processor_cores", "Cores that its process uses.", |of| {
         Some(of.live.as_ref()?.processor_fraction)
     }),
@@ -295,7 +306,7 @@ const BUILDER_COUNTERS: [Counter<BuilderSurvey>; 5] = [
 ];
 
 const BUILDER_GAUGES: [Gauge<BuilderSurvey>; 7] = [
-    ("builder_slots", "Slots of the builder.", |of| Some(f64::from(of.slots))),
+    ("builder_slots", "Events that the builder can hold at once (slots).", |of| Some(f64::from(of.slots))),
     ("builder_disk_free_bytes", "Free bytes where its sink writes.", |of| {
         Some(of.live.as_ref()?.sink_free_bytes? as f64)
     }),
@@ -372,7 +383,11 @@ fn of_builders(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::
     });
     families.gauges("builder_busy_slots", "Slots that are taken, by what their event waits for.", slots)?;
     let latencies = builders.iter().filter_map(|of| Some((label(of), &of.live.as_ref()?.latencies)));
-    families.histograms("build_latency_seconds", "Trigger to last fragment.", latencies)
+    families.histograms(
+        "build_latency_seconds",
+        "Time from an event's trigger to its last fragment.",
+        latencies,
+    )
 }
 
 #[cfg(test)]

@@ -71,11 +71,9 @@ impl SourceName {
         let sources = survey(lead).await.map(|survey| survey.sources).unwrap_or_default();
         let mut named = sources.iter().filter(|source| source.name == name && !name.is_empty());
         named.next().filter(|_| named.next().is_none()).map(|source| source.id).ok_or_else(|| {
-            Answer::turned_away(
-                StatusCode::BAD_REQUEST,
-                "no run is open, or not exactly one of its sources has this name",
-                "give the id of the source, which the status lists",
-            )
+            let reason = format!("no run is open, or not exactly one of its sources has the name `{name}`");
+            let remedy = "give the id of the source, which `evbd ctl status --json` lists";
+            Answer::turned_away(StatusCode::BAD_REQUEST, &reason, remedy)
         })
     }
 }
@@ -159,7 +157,10 @@ fn parse_after(query: Option<&str>) -> Result<u64, Answer> {
     query.strip_prefix("after=").and_then(|number| number.parse().ok()).ok_or_else(|| {
         Answer::turned_away(
             StatusCode::BAD_REQUEST,
-            "the query of this request is not after=N",
+            &format!(
+                "the query `{}` of the request is not after=N",
+                query.chars().take(80).collect::<String>()
+            ),
             "ask for /v1/history?after=N with the number of the last sample that you have",
         )
     })
@@ -209,8 +210,8 @@ pub(super) async fn answer(lead: &RunControl, method: &Method, path: &str, body:
         _ if is_known(what) => {
             return Answer::turned_away(
                 StatusCode::METHOD_NOT_ALLOWED,
-                "this path does not accept this method",
-                "GET status and history; POST commands, builders, exclude, include and learn; PUT trigger; DELETE builders/ID",
+                &format!("the path /v1/{what} does not take the method {method}"),
+                "use GET for status and history; POST for commands, builders, exclude, include and learn; PUT for trigger; DELETE for builders/ID",
             );
         }
         _ => return unknown(path),
@@ -231,7 +232,8 @@ fn is_known(what: &str) -> bool {
 fn parse<'b, T: Deserialize<'b>>(body: &'b [u8], example: &str) -> Result<T, Answer> {
     serde_json::from_slice(body).map_err(|error| {
         let remedy = format!("send for example {example}");
-        Answer::turned_away(StatusCode::BAD_REQUEST, &error.to_string(), &remedy)
+        let reason = format!("the body of the request cannot be read: {error}");
+        Answer::turned_away(StatusCode::BAD_REQUEST, &reason, &remedy)
     })
 }
 
@@ -250,17 +252,17 @@ fn parse_rate(body: &[u8]) -> Result<Frequency, Answer> {
     rate.parse().map_err(|error: evb_core::units::UnitError| {
         Answer::turned_away(
             StatusCode::BAD_REQUEST,
-            &error.to_string(),
+            &format!("the trigger rate cannot be read, and stays as it was: {error}"),
             "send for example {\"rate\": \"2 kHz\"}",
         )
     })
 }
 
 fn unknown(path: &str) -> Answer {
-    let reason = format!("there is no path {}", path.chars().take(80).collect::<String>());
+    let reason = format!("run control has no path {}", path.chars().take(80).collect::<String>());
     Answer::turned_away(
         StatusCode::NOT_FOUND,
         &reason,
-        "GET /, /metrics, /v1/status and /v1/history?after=N; POST /v1/{configure,start,stop,pause,resume,reset,builders}; PUT /v1/trigger; DELETE /v1/builders/ID",
+        "use GET for /, /metrics, /v1/status and /v1/history?after=N; POST for /v1/{configure,start,stop,pause,resume,reset,builders,exclude,include,learn}; PUT for /v1/trigger; DELETE for /v1/builders/ID",
     )
 }

@@ -19,11 +19,11 @@ pub(crate) struct Token(String);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TokenError {
     /// The file cannot be read, or others may read or change it.
-    #[error("token file: {0}; give a file that holds the token and that only its owner can read")]
+    #[error("token file: {0}; it must hold the token of run control, and only its owner may read it")]
     File(#[from] SecretError),
     /// The file holds no token.
     #[error(
-        "the token file {path} must hold one line of 16 to 512 printable characters without blanks: `openssl rand -hex 24 > {path}` makes one"
+        "the token file {path} must hold one line of 16 to 512 printable characters without blanks, and holds something else: `openssl rand -hex 24 > {path}` makes one"
     )]
     Malformed {
         /// Path of the file.

@@ -30,7 +30,7 @@ pub(super) enum AskError {
     Operator(String),
     /// No connection to the address was possible.
     #[error(
-        "no run control at {address}: {reason}; start evbd there with a section [control] or with --control, or give its address with --url or --config"
+        "no run control at {address}: {reason}; the command was not given; start evbd there with a section [control] or with --control, or give its address with --url or --config"
     )]
     Unreachable {
         /// Address of run control.
@@ -48,8 +48,11 @@ pub(super) enum AskError {
         /// Description of the failure.
         reason: String,
     },
+    /// The configuration cannot be used. Its error begins with its severity.
+    #[error("{0}")]
+    Config(String),
     /// The daemon refused the command.
-    #[error("refused")]
+    #[error("{}", super::table::refusal(answer).trim_end())]
     Refused {
         /// True if state or circumstances forbid the command; false if the request was invalid.
         is_transition: bool,
@@ -104,10 +107,11 @@ impl Client {
     pub(super) fn new(address: Endpoint, token_file: Option<&Path>) -> Result<Self, AskError> {
         let operator = |error: &dyn std::fmt::Display| AskError::Operator(error.to_string());
         let token = token_file.map(Token::read).transpose().map_err(|error| operator(&error))?;
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| operator(&error))?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
+            operator(&format_args!(
+                "the operating system refused the request an open file: {error}; raise the limits of this shell, which `ulimit -a` shows"
+            ))
+        })?;
         Ok(Self { address, token, runtime })
     }
 

@@ -29,12 +29,32 @@ fn plain(answer: &Value) -> Value {
     }
 }
 
+/// Returns what a state of run control means, and what an operator can do in it; nothing for a state
+/// that is not known.
+pub(crate) fn meaning(state: &str) -> &'static str {
+    match state {
+        "Unconfigured" => ": no run is open; `evbd ctl configure` opens the next one",
+        "Configured" => {
+            ": sources and builders can join the next run; `evbd ctl start` begins it, if `control.autostart` does not"
+        }
+        "Running" => ": the run takes triggers",
+        "Paused" => {
+            ": the run takes no triggers (dead time); `evbd ctl status` says what to do, `evbd ctl resume` goes on"
+        }
+        "Stopping" => ": the run takes no more triggers, and ends by itself when its events are built",
+        "Failed" => {
+            ": no run is under way; correct what `evbd ctl status` names, then `evbd ctl reset`, `configure` and `start`"
+        }
+        _ => "",
+    }
+}
+
 /// Returns the effect of a command as a line.
 pub(super) fn line(answer: &Value) -> String {
     let answer = plain(answer);
     let Some(fields) = answer.as_object() else { return answer.to_string() };
     let words = fields.iter().map(|(key, value)| match value {
-        Value::String(text) if key == "state" => text.clone(),
+        Value::String(text) if key == "state" => format!("{text}{}", meaning(text)),
         Value::String(text) => format!("{key} {text}"),
         other => format!("{key} {other}"),
     });
@@ -45,8 +65,8 @@ pub(super) fn line(answer: &Value) -> String {
 pub(super) fn refusal(answer: &Value) -> String {
     let answer = plain(answer);
     let of = |key: &str| answer[key].as_str().unwrap_or("?").to_owned();
-    let what = answer["request"].as_str().map_or(String::new(), |request| format!("{request} "));
-    format!("{what}refused by {}: {}\n  {}\n", of("refused_by"), of("reason"), of("remedy"))
+    let what = answer["request"].as_str().unwrap_or("the request was");
+    format!("{what} refused by {}: {}\n  {}\n", of("refused_by"), of("reason"), of("remedy"))
 }
 
 /// Returns the outcome of the last run and the state of the system.
@@ -56,7 +76,8 @@ pub(super) fn outcome(status: &Value) -> String {
     if !last.is_null() {
         let _ = writeln!(text, "run {}: {}", last["run"], words(&last["verdict"]));
     }
-    let _ = writeln!(text, "{}", words(&plain(&status["state"])));
+    let state = plain(&status["state"]);
+    let _ = writeln!(text, "{}{}", words(&state), meaning(words(&state)));
     text
 }
 
@@ -196,7 +217,7 @@ fn peers(text: &mut String, survey: &Value) {
     for source in sources.iter().filter(not_proven).take(NAMED) {
         let _ = writeln!(
             text,
-            "  source {}: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does",
+            "  source {}: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does: update it, else fragments of an earlier run may get into events",
             named(source)
         );
     }

@@ -74,7 +74,7 @@ pub(super) async fn join(config: &Config, shared: &Shared, peer: Peer) -> Result
 async fn start(config: &Config, shared: &Shared, peer: Peer) -> Result<Role, RunError> {
     let missing = || {
         RunError::Operator(format!(
-            "the configuration has no {peer}; add it, or host another role with --role"
+            "the configuration has no {peer}, so it does not start; add it, or host another role with --role"
         ))
     };
     match peer {
@@ -96,7 +96,7 @@ async fn start(config: &Config, shared: &Shared, peer: Peer) -> Result<Role, Run
             }
             started
                 .map(|source| Role::Source(id, source))
-                .map_err(|error| RunError::Input { id, reason: error.to_string() })
+                .map_err(|error| RunError::Input { named: named(config, peer), reason: error.to_string() })
         }
         Peer::Builder(id) => {
             let entry = config.builders.iter().find(|entry| entry.id == id).ok_or_else(missing)?;
@@ -137,7 +137,15 @@ async fn join_builder(config: &Config, shared: &Shared, entry: &BuilderEntry) ->
     };
     let sink = sink::FromConfig::new(&entry.sink);
     let joined = Builder::connect_filtered(role, filters(config, entry), sink).await;
-    joined.map_err(|error| RunError::Role { peer: Peer::Builder(entry.id), error: Arc::new(error) })
+    joined.map_err(|error| RunError::Role {
+        named: named(config, Peer::Builder(entry.id)),
+        error: Arc::new(error),
+    })
+}
+
+/// Returns the id of a source or builder with its name.
+pub(super) fn named(config: &Config, peer: Peer) -> String {
+    peer.named(config.name_of(peer))
 }
 
 /// Returns the supervisor's address as `host:port`.
@@ -164,9 +172,10 @@ fn source_config(
     entry: &SourceEntry,
 ) -> Result<SourceConfig, RunError> {
     let bind = entry.bind.as_ref().map(|text| {
-        let fault =
-            |_| RunError::Input { id: entry.id, reason: format!("bind = \"{text}\" is not an IP address") };
-        text.parse::<IpAddr>().map_err(fault)
+        text.parse::<IpAddr>().map_err(|_| RunError::Input {
+            named: named(config, Peer::Source(entry.id)),
+            reason: format!("bind = \"{text}\" is not an IP address; write an address of this source's host"),
+        })
     });
     let delays = config.builders.iter().zip(trunk_delays(config));
     let delays = delays.map(|(builder, trunks)| queue(config, builder, trunks));

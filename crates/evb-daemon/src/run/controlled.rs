@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     control::{Server, ServerError},
+    ctl::meaning,
     service::Service,
 };
 
@@ -109,7 +110,7 @@ async fn until_closed(lead: &RunControl, signals: &mut Signals, service: &Servic
 
 /// Returns the state as a line for the service manager.
 async fn line(lead: RunControl) -> String {
-    let Ok(status) = lead.status().await else { return "ending".to_owned() };
+    let Ok(status) = lead.status().await else { return "ending: no further run begins".to_owned() };
     let run = status.run.map_or(String::new(), |run| format!(", run {run}"));
     let mut line = format!("{}{run}", status.state);
     if let Some(survey) = status.survey.filter(|survey| survey.running_s > 0.0) {
@@ -137,12 +138,12 @@ async fn show(lead: RunControl) {
         if now.0 != before.0 {
             let run = lead.status().await.ok().and_then(|status| status.run);
             let run = run.map_or(String::new(), |run| format!(", run {run}"));
-            complain!("{}{run}", now.0);
+            complain!("{}{run}{}", now.0, meaning(now.0.name()));
         }
         if now.1 != before.1
             && let Some(error) = &now.1
         {
-            complain!("  {error}");
+            complain!("  last error: {error}; `evbd ctl status` shows what else is wrong");
         }
         before = now;
         if shown.next().await.is_none() {

@@ -42,7 +42,9 @@ pub fn here(config: Config) -> Result<RunReport, RunError> {
     })?;
     match ended {
         Ended::Closed(report) => Ok(*report),
-        Ended::Part(_) => Err(RunError::Supervisor("this process does not host the supervisor".to_owned())),
+        Ended::Part(_) => Err(RunError::Supervisor(
+            "the run ended without a report, which is a fault of evb: report it".to_owned(),
+        )),
     }
 }
 
@@ -51,7 +53,7 @@ fn take_precedence() {
     match host::take_precedence() {
         Ok(how) => tracing::debug!(?how, "the supervisor has precedence over other programs"),
         Err(error) => {
-            tracing::info!(%error, "the supervisor has no precedence over other programs, so it may be slow while this host is busy: {error}; allow its user real-time priority 1, or nice {}", host::PRECEDENCE);
+            tracing::info!(%error, "the supervisor has no precedence over other programs, so it may be slow while this host is busy: {error}; the run goes on; to give it precedence, allow its user real-time priority 1, or nice {}", host::PRECEDENCE);
         }
     }
 }
@@ -81,8 +83,8 @@ pub(super) struct Host {
     joined: Vec<Role>,
     /// True once the end of the run was asked for.
     is_stopping: bool,
-    /// Configured number of events of the run, if any.
-    events: Option<u64>,
+    /// Configuration, with the names of the roles and the number of events of the run, if any.
+    config: Arc<Config>,
 }
 
 impl Host {
@@ -112,14 +114,14 @@ impl Host {
             let (config, shared) = (Arc::clone(&config), shared.clone());
             peers.spawn(async move { build::join(&config, &shared, peer).await });
         }
-        Ok(Self { supervisor, peers, joined: Vec::new(), is_stopping: false, events: config.run.events })
+        Ok(Self { supervisor, peers, joined: Vec::new(), is_stopping: false, config })
     }
 
     /// Waits for the end of the run; a signal asks for the end.
     pub(super) async fn finish(&mut self, quiet: bool, service: &Service) -> Result<Ended, RunError> {
         let mut signals = Signals::new()?;
         let display = self.supervisor.as_ref().filter(|_| !quiet).map(|(handle, _)| handle.clone());
-        let display = display.map(|handle| tokio::spawn(progress::show(handle, self.events)));
+        let display = display.map(|handle| tokio::spawn(progress::show(handle, self.config.run.events)));
         let ended = loop {
             let end = async {
                 self.join_all().await?;
@@ -132,7 +134,7 @@ impl Host {
             }
             service.stopping();
             if !self.stop("interrupted by a signal").await {
-                complain!("interrupted before the run began: nothing was built");
+                complain!("interrupted before this process had joined a run: it ends, and no event is lost");
                 break Ok(Ended::Part(Vec::new()));
             }
         };
@@ -149,20 +151,20 @@ impl Host {
         let progress = self.supervisor.as_ref().map(|(handle, _)| handle.progress());
         move || match &progress {
             Some(progress) => progress::line(&progress.latest()),
-            None => "taking part in a run".to_owned(),
+            None => "its sources or builders take part in a run".to_owned(),
         }
     }
 
     /// Waits until all roles have joined, or the run is over: then the others cannot join any more.
     pub(super) async fn join_all(&mut self) -> Result<(), RunError> {
-        let Self { supervisor, peers, joined, is_stopping, .. } = self;
+        let Self { supervisor, peers, joined, is_stopping, config } = self;
         loop {
             let over = async {
                 match supervisor {
                     // The end and its error are those of the task, for which `outcome` waits.
                     Some((handle, _)) => drop(handle.finished().await),
                     // A run that goes on may need the roles that have not joined yet.
-                    None if *is_stopping => drop(finished(joined).await),
+                    None if *is_stopping => drop(finished(config, joined).await),
                     None => pending().await,
                 }
             };
@@ -171,7 +173,7 @@ impl Host {
                 () = over => None,
             };
             let Some(role) = next else { return Ok(()) };
-            match role.map_err(|error| RunError::Supervisor(error.to_string()))? {
+            match role? {
                 Ok(role) => joined.push(role),
                 Err(error) if *is_stopping => {
                     tracing::info!(%error, "a role of this process did not join the run, which ends, so nothing needs to be done: {error}");
@@ -184,16 +186,16 @@ impl Host {
     /// Waits for the end of the run. If a role fails during the run, the others go on.
     pub(super) async fn outcome(&mut self) -> Result<Ended, RunError> {
         let Some((handle, run)) = &mut self.supervisor else {
-            let (parts, failures) = finished(&self.joined).await;
+            let (parts, failures) = finished(&self.config, &self.joined).await;
             return failures.into_iter().next().map_or(Ok(Ended::Part(parts)), Err);
         };
         let progress = handle.progress();
         let has_begun = || progress.latest().state != RunState::Configured;
         let (_, failures) = tokio::select! {
-            error = fails_before(has_begun, &self.joined) => return Err(error),
-            ended = finished(&self.joined) => ended,
+            error = fails_before(has_begun, &self.config, &self.joined) => return Err(error),
+            ended = finished(&self.config, &self.joined) => ended,
         };
-        let mut report = run.await.map_err(|error| RunError::Supervisor(error.to_string()))??;
+        let mut report = run.await??;
         if !failures.is_empty() {
             report.exit_code = report.exit_code.max(1);
             report.problems.extend(failures.iter().map(ToString::to_string));
@@ -216,13 +218,13 @@ impl Host {
 }
 
 /// Waits until all roles have finished, and returns their outcomes and their errors.
-async fn finished(roles: &[Role]) -> (Vec<(Peer, RunOutcome)>, Vec<RunError>) {
+async fn finished(config: &Config, roles: &[Role]) -> (Vec<(Peer, RunOutcome)>, Vec<RunError>) {
     let (mut parts, mut failures) = (Vec::new(), Vec::new());
     for role in roles {
         let peer = role.peer();
         match role.finished().await {
             Ok(outcome) => parts.push((peer, outcome)),
-            Err(error) => failures.push(RunError::Role { peer, error }),
+            Err(error) => failures.push(RunError::Role { named: build::named(config, peer), error }),
         }
     }
     (parts, failures)
@@ -230,14 +232,14 @@ async fn finished(roles: &[Role]) -> (Vec<(Peer, RunOutcome)>, Vec<RunError>) {
 
 /// Waits until a role fails before the run `has_begun`; in this case, the other roles would wait
 /// for the failed role forever.
-async fn fails_before(has_begun: impl Fn() -> bool, roles: &[Role]) -> RunError {
+async fn fails_before(has_begun: impl Fn() -> bool, config: &Config, roles: &[Role]) -> RunError {
     let mut ends: Vec<_> = roles.iter().map(|role| (role.peer(), Box::pin(role.finished()))).collect();
     poll_fn(|cx| {
         let mut failed = None;
         ends.retain_mut(|(peer, end)| match end.as_mut().poll(cx) {
             Poll::Pending => true,
             Poll::Ready(Err(error)) if failed.is_none() && !has_begun() => {
-                failed = Some(RunError::Role { peer: *peer, error });
+                failed = Some(RunError::Role { named: build::named(config, *peer), error });
                 false
             }
             Poll::Ready(_) => false,

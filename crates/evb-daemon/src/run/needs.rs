@@ -99,7 +99,7 @@ impl Look<'_> {
         match outcome {
             Err(RunError::Unmet { key, reason, remedy }) => self.refuse(key, None, reason, &remedy),
             Err(error) => {
-                let remedy = "until that is mended, `evbd run` does not start";
+                let remedy = "`evbd run` does not start before that";
                 self.refuse("", None, error.to_string(), remedy);
             }
             Ok(()) => {}
@@ -113,7 +113,7 @@ impl Look<'_> {
         };
         for (key, path) in [("token_file", control.token_file.as_ref()), ("viewers", viewers)] {
             if let Some(Err(error)) = path.map(|path| Token::read(path)) {
-                let remedy = "give a file with a secret that only its owner can read";
+                let remedy = "run control needs this file, so `evbd run` does not start without it";
                 self.refuse(&format!("control.{key}"), None, error.to_string(), remedy);
             }
         }
@@ -122,13 +122,13 @@ impl Look<'_> {
     fn at_socket(&mut self, path: &Path, id: u16) {
         let usable = match fs::symlink_metadata(path) {
             Ok(what) if !what.file_type().is_socket() => {
-                Err(io::Error::new(io::ErrorKind::AlreadyExists, "another kind of file has this name"))
+                Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is no socket has this name"))
             }
             _ => writable(directory_of(path)),
         };
         if let Err(error) = usable {
             let reason = format!("cannot make the socket {}: {error}", path.display());
-            let remedy = "give a path in a directory that is there, and that this user can write to";
+            let remedy = "give a free path in a directory that exists, and that this user can write to";
             self.refuse("source.input.path", Some(id), reason, remedy);
         }
     }

@@ -54,7 +54,7 @@ fn words(now: &Progress, rate: f64) -> String {
     let builders = counted(now.builders_up, "builder");
     match now.state {
         RunState::Configured => {
-            format!("waiting for peers: {sources}, {builders} here")
+            format!("waiting for sources and builders: {sources}, {builders} up so far")
         }
         RunState::Paused => format!("paused: {} under way", now.outstanding),
         RunState::Recovering => {

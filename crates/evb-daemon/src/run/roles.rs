@@ -64,7 +64,7 @@ fn here(config: &Config, origin: &Origin) -> Result<Vec<Peer>, RunError> {
     let locations = Locations::of(config);
     for (host, (roles, reason)) in locations.unknown() {
         tracing::warn!(
-            "{}: the host `{host}` is {reason}; if it is this host, correct the name, DNS or /etc/hosts",
+            "{}: the host `{host}` is {reason}; evbd takes it for another host unless this host has that name; if it is this host, correct the name, DNS or /etc/hosts, else nothing needs to be done",
             roles_in_words(&roles)
         );
     }
@@ -76,7 +76,7 @@ fn here(config: &Config, origin: &Origin) -> Result<Vec<Peer>, RunError> {
     if here.is_empty() {
         return Err(RunError::Operator(locations.nobody_here(origin.file())));
     }
-    tracing::info!("this host runs {}", roles_in_words(&here));
+    tracing::info!("by their addresses, this host runs these parts of the system: {}", roles_in_words(&here));
     Ok(here)
 }
 
@@ -85,10 +85,9 @@ fn named(asked: &[RoleArgument], config: &Config) -> Result<Vec<Peer>, RunError>
     let mut hosted = Vec::new();
     for RoleArgument(peer) in asked {
         if !all.contains(peer) {
-            let names: Vec<_> = all.iter().map(ToString::to_string).collect();
-            let names = names.join(", ");
             return Err(RunError::Operator(format!(
-                "--role: the configuration has no {peer}; it has {names}"
+                "--role: the configuration has no {peer}, so nothing was started; give one of its roles: {}",
+                roles_in_words(&all)
             )));
         }
         if !hosted.contains(peer) {

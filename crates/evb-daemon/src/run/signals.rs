@@ -61,7 +61,9 @@ impl Signals {
                 Effect::None => {}
                 Effect::Drain => break,
                 Effect::Leave => {
-                    complain!("interrupted again: leaving at once, without a report on the events under way");
+                    complain!(
+                        "interrupted again: this process leaves at once, without a report; its events under way may be lost"
+                    );
                     std::process::exit(LEFT);
                 }
             }

@@ -57,9 +57,12 @@ impl FromFile {
             return Ok((Arc::clone(&self.config), origin));
         }
         let admitted = check::admit(&self.path, machine_memory());
-        let admitted = admitted.map_err(|error| refused(&error, "correct the file, then try again"))?;
+        let admitted = admitted.map_err(|error| refused(&error, "correct the file, then configure again"))?;
         if !admitted.warnings.is_empty() {
-            tracing::warn!("the configuration has warnings:\n{}", admitted.warnings);
+            tracing::warn!(
+                "the configuration has warnings, and is used all the same; each says what to do:\n{}",
+                admitted.warnings
+            );
         }
         Ok((Arc::new(admitted.config), admitted.origin))
     }
@@ -70,7 +73,12 @@ impl FromFile {
         Box::pin(async move {
             let joined = build::join(&config, &shared, peer).await;
             joined.map_err(|error| {
-                SystemError::new(peer.to_string(), error.in_short(), "then reset and configure")
+                let named = build::named(&config, peer);
+                let text = error.in_short();
+                // Most texts end with a remedy of their own.
+                let (reason, remedy) =
+                    text.split_once("; ").unwrap_or((&text, "the log of this process may say more"));
+                SystemError::new(named, reason, remedy)
             })
         })
     }
@@ -87,9 +95,9 @@ fn refused(error: &dyn std::fmt::Display, remedy: &str) -> SystemError {
 fn unmet(error: RunError, file: &Path) -> SystemError {
     match error {
         RunError::Unmet { key, reason, remedy } => {
-            SystemError::new(THE_CONFIGURATION, format!("{key}: {reason}"), remedy + "; then try again")
+            SystemError::new(THE_CONFIGURATION, format!("{key}: {reason}"), remedy + "; then configure again")
         }
-        other => refused(&other, &format!("correct {} or this host, then try again", file.display())),
+        other => refused(&other, &format!("correct {} or this host, then configure again", file.display())),
     }
 }
 
@@ -102,7 +110,7 @@ impl System for FromFile {
         let shared = shared.prove(&config, &hosted).map_err(fault)?;
         if let Some(choice) = &shared.executor {
             let (by, reason) = (choice.executor.offload(), &choice.reason);
-            tracing::info!(%by, reason, "packets leave at their times by means of {by}: {reason}");
+            tracing::info!(%by, reason, "the sources of this process keep the configured rates, with offload `{by}`: {reason}; `evbd doctor` says whether that is good enough, and shows the other choices");
         }
         self.publisher.note_files(&config, &hosted);
         (self.config, self.hosted, self.shared) = (config, hosted, shared);
@@ -111,7 +119,7 @@ impl System for FromFile {
 
     fn plan(&mut self) -> Result<SupervisorConfig, SystemError> {
         let mut own = build::supervisor(&self.config, &self.shared, &self.hosted, self.last)
-            .map_err(|error| refused(&error, "then try again"))?;
+            .map_err(|error| refused(&error, "then configure again"))?;
         if self.config.control.as_ref().is_some_and(|control| control.require_readout) {
             own.plan.first_readouts = FirstReadouts::Refuse;
         }
@@ -135,7 +143,7 @@ impl System for FromFile {
         if admitted.config.builders.iter().any(|entry| entry.id == id) {
             return Ok(());
         }
-        let reason = format!("it has no builder {id}");
+        let reason = format!("{} has no builder {id}", self.path.display());
         let remedy =
             format!("add a `[[builder]]` with `id = {id}` to the file on every host, then add the builder");
         Err(SystemError::new(THE_CONFIGURATION, reason, remedy))

@@ -16,7 +16,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
         && let Some(listen) = listeners.into_iter().find(|listen| is_open(listen))
     {
         said.push(format!(
-            "security.mode = \"none\": any program that reaches {listen} or the other ports of evb can take part; on a network that others use, write mode = \"psk\" (evbd keygen)"
+            "security.mode = \"none\": the run goes on without a key, so any program that reaches {listen} or the other ports of evb can take part; on a network that others use, write mode = \"psk\" (evbd keygen)"
         ));
     }
     if let TriggerConfig::External { listen, .. } = &config.supervisor.trigger

@@ -186,7 +186,7 @@ impl fmt::Display for AlignReport {
         }
         if !self.unchecked.is_empty() {
             let ids: Vec<_> = self.unchecked.iter().map(ToString::to_string).collect();
-            writeln!(f, "  without a clock, not compared: source {}", ids.join(", "))?;
+            writeln!(f, "  without a clock, not compared: source {} (give it a `clock`)", ids.join(", "))?;
         }
         for Episode { source, since, text, disputed, .. } in &self.episodes {
             let mut reports = self.sources.iter();
@@ -200,7 +200,13 @@ impl fmt::Display for AlignReport {
             writeln!(f, "  since event {since}: {named} {text}{or}")?;
         }
         if self.further > 0 {
-            writeln!(f, "  and {}", counted(self.further, "further episode"))?;
+            writeln!(f, "  and {}, not listed here", counted(self.further, "further episode"))?;
+        }
+        if !self.is_aligned() {
+            writeln!(
+                f,
+                "  the files are intact; `evbd merge --realign --align CONFIG` moves the fragments of sources that missed a trigger or had one twice to their events"
+            )?;
         }
         Ok(())
     }

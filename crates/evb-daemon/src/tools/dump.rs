@@ -44,11 +44,7 @@ pub(crate) fn main(arguments: &DumpArguments) -> ExitCode {
     };
     let files = match files {
         Ok(files) if !files.is_empty() => files,
-        Ok(_) | Err(VerifyError::NoFiles { .. }) => {
-            return nothing_done(
-                &"there are no event files (*.evb) at the given paths; give the directory of a sink, or its files",
-            );
-        }
+        Ok(_) => return nothing_done(&VerifyError::NoFiles { paths: arguments.paths.clone() }),
         Err(error) => return nothing_done(&error),
     };
     let options = ListOptions { fragments: arguments.fragments, epochs: selection.epochs };

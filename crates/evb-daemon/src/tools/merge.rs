@@ -13,7 +13,11 @@ use evb_file::{
     merge_realigned, merge_watched,
 };
 
-use super::{align::align, bar, nothing_done, print, runs::RunArguments};
+use super::{
+    align::{AlignError, align},
+    bar, nothing_done, print,
+    runs::RunArguments,
+};
 
 /// Arguments of `evbd merge`.
 #[derive(clap::Args, Debug)]
@@ -53,6 +57,11 @@ pub(crate) fn main(arguments: &MergeArguments) -> ExitCode {
     let found = match arguments.align.as_ref().map(|file| align(paths, &selection, file)) {
         None => Vec::new(),
         Some(Ok(report)) => report.into_episodes(),
+        // The errors of a configuration begin with their severity.
+        Some(Err(AlignError::Config(problems))) => {
+            complain!("{problems}");
+            return super::NOTHING_DONE.into();
+        }
         Some(Err(error)) => return nothing_done(&error),
     };
     let bar = bar::over(paths);
@@ -84,10 +93,13 @@ fn tell_repair(report: &RealignReport, out: &mut dyn Write) -> io::Result<bool> 
     if slips.is_empty() && others.is_empty() {
         writeln!(
             out,
-            "nothing to repair: the files name no source that slipped; --align CONFIG looks for slips in the timestamps"
+            "nothing to repair: the files name no source that missed a trigger or had one twice; --align CONFIG looks for such sources by the timestamps"
         )?;
     }
-    for (episodes, what) in [(slips, "repaired"), (others, "NOT repaired, because it is no slip")] {
+    for (episodes, what) in [
+        (slips, "repaired"),
+        (others, "NOT repaired, because no number of missed or double triggers explains it"),
+    ] {
         for Episode { source, since, text, disputed, .. } in episodes {
             let or = if *disputed { "; or the other sources did the contrary" } else { "" };
             writeln!(out, "{what}: since event {since}, source {source} {text}{or}")?;
@@ -99,13 +111,19 @@ fn tell_repair(report: &RealignReport, out: &mut dyn Write) -> io::Result<bool> 
             "{moved} fragments moved to their events, {left_out} left out that have no event; {without} events have no such fragment"
         )?;
     }
+    if !others.is_empty() {
+        writeln!(
+            out,
+            "leave the named events of what is NOT repaired, for that source, out of the analysis"
+        )?;
+    }
     Ok(others.is_empty())
 }
 
 fn tell(report: &MergeReport, format: FormatVersion, out: &mut dyn Write) -> io::Result<ExitCode> {
     let written = &report.written;
     let files = if written.files == 1 { "file" } else { "files" };
-    writeln!(out, "{} events in {} {files}", written.events, written.files)?;
+    writeln!(out, "{} events merged into {} {files}", written.events, written.files)?;
     if format == FormatVersion::One {
         writeln!(
             out,
@@ -117,10 +135,19 @@ fn tell(report: &MergeReport, format: FormatVersion, out: &mut dyn Write) -> io:
         writeln!(out, "format 1 has no states of alignment: those of {events} are left out")?;
     }
     for (count, what) in [
-        (report.other_epochs, "records of other epochs left out"),
-        (report.superseded, "superseded copies left out: the newer copy of each of these events is kept"),
-        (report.duplicates, "duplicates left out"),
-        (report.damaged.total, "damaged records or tails left out:"),
+        (report.other_epochs, "records left out, because --epoch does not select them"),
+        (
+            report.superseded,
+            "superseded copies left out, and nothing needs to be done: the newer copy of each of these events is kept",
+        ),
+        (
+            report.duplicates,
+            "duplicates left out: one copy of each of these events is kept (was a file given twice?)",
+        ),
+        (
+            report.damaged.total,
+            "damaged records or tails left out (restore these files from a copy, if there is one):",
+        ),
     ] {
         if count > 0 {
             writeln!(out, "{count} {what}")?;

@@ -86,7 +86,7 @@ pub(super) fn advice(report: &VerifyReport) -> Vec<&'static str> {
     [
         (
             any(|run| run.incomplete.total),
-            "incomplete events: the logs of the missing sources say why; the other fragments are intact",
+            "incomplete events: the logs of the missing sources say why; the other fragments of these events are intact",
         ),
         (
             any(|run| run.misaligned),
@@ -110,7 +110,7 @@ pub(super) fn advice(report: &VerifyReport) -> Vec<&'static str> {
         ),
         (
             any(|run| run.foreign.total),
-            "foreign: verify each run alone, with `--run`, or move the files of other runs away",
+            "foreign (records of another run): verify each run alone, with `--run`, or move the files of other runs away",
         ),
         (
             any(|run| run.without_index.total),

@@ -29,7 +29,7 @@ fn a_start_warns_of_sources_without_a_front_end() {
     system.begin();
     serve([one, system.connect(2)]);
     let summary = system.end(1);
-    let said = "source 2 had no readout at the start of the run, because none of its front ends was connected: start its readout program";
+    let said = "source 2 had no readout at the start of the run, because none of its front ends was connected: start its readout program, which may join during the run";
     assert!(summary["remarks"].as_array().unwrap().iter().any(|remark| remark == said), "{summary:#}");
     assert_eq!(summary["events"]["complete"], EVENTS);
 }
@@ -98,6 +98,6 @@ sink = {{ kind = "null" }}
     let output = evbd.arg("run").arg(path).arg("--quiet").arg("--summary").arg(&summary).output().unwrap();
     let summary: serde_json::Value = serde_json::from_slice(&fs::read(summary).unwrap()).unwrap();
     assert_eq!((output.status.code(), &summary["events"]["incomplete"]), (Some(1), &3.into()), "{summary:#}");
-    let said = "source 1 (tracker) had no readout at the start of the run, because none of its front ends was connected: start its readout program";
+    let said = "source 1 (tracker) had no readout at the start of the run, because none of its front ends was connected: start its readout program, which may join during the run";
     assert!(summary["remarks"].as_array().unwrap().iter().any(|remark| remark == said), "{summary:#}");
 }

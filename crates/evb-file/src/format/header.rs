@@ -66,26 +66,32 @@ pub struct FileHeader {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderFlaw {
     /// The file is not an event file.
-    #[error("it is not an event file (it does not begin with 89 45 56 42 0d 0a 1a 0a)")]
+    #[error(
+        "it is not an event file, or its beginning is damaged (it is not 89 45 56 42 0d 0a 1a 0a): give an event file, or restore it from a copy"
+    )]
     Magic,
     /// The file has a later version of the format.
     #[error("its format is version {0}, but this program reads versions 1 and 2: use a newer evb")]
     Version(u16),
     /// The file has flags of a later version of evb.
-    #[error("its flags {0:#06x} need a newer evb")]
+    #[error("its flags {0:#06x} need a newer evb: read it with that")]
     UnknownFlags(u16),
     /// The header has a section of this type, which this reader does not know and may not skip.
-    #[error("section {0} of its header is required and needs a newer evb")]
+    #[error("section {0} of its header is required and needs a newer evb: read it with that")]
     UnknownSection(u16),
     /// The file ends inside its header: its writer died immediately, and the file holds no event.
-    #[error("it ends inside its header, so it holds no event")]
+    #[error(
+        "it ends inside its header, so it holds no event: a builder that is stopped at once leaves such a file, which can be removed; if it was longer, restore it from a copy"
+    )]
     Short,
     /// The header is damaged: its checksum is wrong.
     #[error("its header is damaged (checksum): restore it from a copy")]
     Checksum,
     /// The header contradicts itself although its checksum is right: the writing program is at
     /// fault.
-    #[error("its header contradicts itself, a fault of the program that wrote it: report that fault")]
+    #[error(
+        "its header contradicts itself, a fault of the program that wrote it: report that fault to the authors of the program"
+    )]
     Content,
 }
 

@@ -14,6 +14,7 @@ use crate::{
     format::{FileHeader, FormatVersion, Record},
     index::{IndexEntry, IndexState},
     reader::EventFile,
+    verify::WRONG_INDEX,
     window::{Window, WindowBytes},
 };
 
@@ -59,7 +60,7 @@ impl MergeInput {
         let has_whole_index = file.has_whole_index()?;
         if !has_whole_index {
             if file.index_state() == IndexState::Present {
-                damaged(format!("{}: the index does not match the records of the file", path.display()));
+                damaged(format!("{}: {WRONG_INDEX}", path.display()));
             }
             for error in file.records().filter_map(Result::err) {
                 damaged(error.to_string());

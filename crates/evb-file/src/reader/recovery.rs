@@ -57,9 +57,10 @@ impl fmt::Display for Recovery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the header is damaged; recovered from ")?;
         f.write_str(match self {
-            Self::ClosingBlock => "the closing block",
-            Self::Records => "its records",
-        })
+            Self::ClosingBlock => "the closing block, so nothing is lost",
+            Self::Records => "its records, so kind, comment and names are lost, but no event",
+        })?;
+        f.write_str("; `evbd merge` makes a file with a whole header")
     }
 }
 

@@ -62,11 +62,11 @@ impl RunReport {
         let gaps = match self.gaps.total {
             0 => String::new(),
             1 => format!(
-                "  in 1 gap up to event {}: inhibited triggers, lost, or in other files",
+                "  in 1 gap up to event {}: inhibited triggers, lost, or in other files; the ledger in the run's summary counts them",
                 self.highest
             ),
             gaps => format!(
-                "  in {gaps} gaps up to event {}: inhibited triggers, lost, or in other files",
+                "  in {gaps} gaps up to event {}: inhibited triggers, lost, or in other files; the ledger in the run's summary counts them",
                 self.highest
             ),
         };
@@ -110,7 +110,8 @@ impl RunReport {
             writeln!(f, "  {:<20} {:>12}{note}", "misaligned", self.misaligned)?;
         }
         if self.other_epochs > 0 {
-            writeln!(f, "  {:<20} {:>12}", "of other epochs", self.other_epochs)?;
+            let note = "  not verified, because `--epoch` leaves them out";
+            writeln!(f, "  {:<20} {:>12}{note}", "of other epochs", self.other_epochs)?;
         }
         Ok(())
     }
@@ -140,10 +141,18 @@ impl RunReport {
             _ => write!(f, "in no file: events {} to {}", gap.first, gap.last),
         })?;
         list(f, &self.superseded, |f, copy| {
-            write!(f, "superseded: event {} of epoch {}, by epoch {}", copy.event, copy.epoch, copy.by)
+            write!(
+                f,
+                "superseded: event {} of epoch {} was built again in epoch {}, and that copy counts",
+                copy.event, copy.epoch, copy.by
+            )
         })?;
         list(f, &self.duplicates, |f, copy| {
-            write!(f, "duplicate: event {} of epoch {}", copy.event, copy.epoch)
+            write!(
+                f,
+                "duplicate: event {} of epoch {} is there again; its first copy counts",
+                copy.event, copy.epoch
+            )
         })?;
         list(f, &self.damaged, |f, damage| {
             write!(f, "CRC error: {}", damage.path.display())?;
@@ -159,18 +168,33 @@ impl RunReport {
             write!(f, "torn tail: {} at byte {}: {}", tail.path.display(), tail.offset, tail.length)?;
             match tail.event {
                 Some(event) if tail.elsewhere => {
-                    write!(f, " of event {event}, of which there is a whole record")
+                    write!(f, " of event {event}, of which there is a whole record: nothing is lost")
                 }
-                Some(event) => write!(f, " of event {event}"),
-                None => Ok(()),
+                Some(event) => {
+                    write!(f, " of event {event}, which is lost unless another file has a whole record of it")
+                }
+                None => write!(f, " of an event that is not known, perhaps lost"),
             }
         })?;
         list(f, &self.foreign, |f, foreign| {
-            write!(f, "foreign: {}: of run {}", foreign.path.display(), foreign.run)?;
-            foreign.event.map_or(Ok(()), |event| write!(f, ", event {event} (another run or builder)"))
+            write!(f, "foreign: {}: ", foreign.path.display())?;
+            match foreign.event {
+                Some(event) => {
+                    write!(
+                        f,
+                        "event {event} of run {}, from another run or builder, is left out",
+                        foreign.run
+                    )
+                }
+                None => write!(
+                    f,
+                    "its name is that of run {}, but its header that of run {}",
+                    foreign.run, self.run
+                ),
+            }
         })?;
         list(f, &self.without_index, |f, file| {
-            write!(f, "without index (not closed): {}", file.path.display())
+            write!(f, "without index: {} was not closed; all its records were read", file.path.display())
         })
     }
 }

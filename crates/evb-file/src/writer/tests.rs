@@ -272,7 +272,7 @@ fn errors_name_file_and_number() {
     writer.append(&event(2, 100)).unwrap();
     let text = writer.commit().unwrap_err().to_string();
     assert!(text.contains("run000001_b01_0000.evb") && text.contains("os error 28"), "{text}");
-    assert!(text.contains("2 events (1 to 2) were not accepted"), "{text}");
+    assert!(text.contains("2 events (1 to 2) are not in the file"), "{text}");
 }
 
 #[test]

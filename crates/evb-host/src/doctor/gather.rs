@@ -104,7 +104,10 @@ fn devices<'l>(links: &'l [Link], peers: &Peers, named: &[String]) -> Result<Vec
             let known = || links.iter().map(|link| link.name.as_str()).collect::<Vec<_>>().join(", ");
             let found = links.iter().find(|link| link.name == *name);
             found.ok_or_else(|| {
-                Unavailable::new(format!("there is no device `{name}`; there are {}", known()))
+                Unavailable::new(format!(
+                    "--device: there is no device `{name}` on this host; give one of {}",
+                    known()
+                ))
             })
         };
         return named.iter().map(find).collect();
@@ -245,7 +248,7 @@ fn proofs(
     if let Some(control) = control
         && !proved.iter().any(|proved| by_datagram(&proved))
     {
-        let why = format!("nothing sent to {to} was seen to leave: {}", control.proof.why);
+        let why = format!("nothing sent to {to} was seen to leave this host: {}", control.proof.why);
         return Err(Unavailable::new(why));
     }
     Ok(proved)

@@ -20,12 +20,20 @@ use super::{
 };
 
 const HOST: &[Rule<Facts>] = &[
-    Rule::new("clock source", "evb reads the clock several times for each train of packets", host::clock),
-    Rule::new("timer lateness", "after a late train, the next one follows closely", host::timers),
+    Rule::new(
+        "clock source",
+        "evb reads the clock several times for each train of packets, so a slow clock costs rate",
+        host::clock,
+    ),
+    Rule::new(
+        "timer lateness",
+        "after a late train of packets, the next one follows closely, and both meet in the port's buffer",
+        host::timers,
+    ),
     Rule::new("cores", host::CORES_MATTER, host::cores),
     Rule::new(
         "frequency governor",
-        "a core that has lowered its clock is late when the next train is due",
+        "a core that has lowered its clock is late when the next packets are due",
         host::governor,
     ),
     Rule::new("memory copies", "an event builder copies every byte several times", host::memory),
@@ -40,57 +48,57 @@ const SOCKETS: &[Rule<Facts>] = &[
     Rule::new("send buffer", "a source's datagrams wait here until they leave", sockets::send_buffer),
     Rule::new(
         "TCP receive limit",
-        "half of it is the largest window, which must not be smaller than what a lane may have under way",
+        "half of it is the largest TCP window; a lane (source to builder) whose window is smaller than what it wants is slower",
         sockets::tcp_receive_limit,
     ),
     Rule::new(
         "TCP send limit",
-        "half of it is the most that a lane can have under way",
+        "half of it is the most that a lane (source to builder) can have under way, and with less than it wants, it is slower",
         sockets::tcp_send_limit,
     ),
     Rule::new(
         "congestion control",
-        "grants bound what is under way; this decides how losses are made good, and BBR paces on its own",
+        "it decides how TCP makes losses good; BBR paces on its own as well, and fills less of the link than cubic",
         sockets::congestion,
     ),
     Rule::new(
         "tcp_tso_rtt_log",
-        "above 0, TCP sends trains of up to 64 kB to near hosts, whatever its pace: a burst in a shallow port",
+        "above 0, TCP sends trains of up to 64 kB to near hosts, whatever its pace, and a switch port with a small buffer loses packets of them",
         sockets::tso_rtt_log,
     ),
 ];
 
 const DEVICE: &[Rule<DeviceFacts>] = &[
-    Rule::new("link", "peers are reached through it", device::link),
+    Rule::new("link", "evb reaches other hosts through this device", device::link),
     Rule::new("speed", "budgets and checks follow from the rate of the link", device::speed),
     Rule::new(
         "MTU",
-        "headers count in budgets: packets must be as large as the configuration says",
+        "evb counts headers for packets of the size that the configuration says, so the device must send such packets",
         device::mtu,
     ),
     Rule::new(
         "offloads",
-        "a train of packets takes one trip through the kernel, not one for each packet: ten times the rate for UDP",
+        "with GSO and GRO, a train of packets takes one trip through the kernel instead of one for each packet, with UDP at up to ten times the rate",
         device::offloads,
     ),
     Rule::new(
         "coalescing",
-        "the time that a packet waits for its interrupt is part of each grant's round trip",
+        "packets wait this long for their interrupt, so builders wait longer for the data that they request",
         device::coalescing,
     ),
     Rule::new(
         "rings",
-        "what arrives while the kernel is busy waits in the receive ring, or is lost in this host",
+        "packets that arrive while the kernel is busy wait in the receive ring, and those that do not fit are lost",
         device::rings,
     ),
     Rule::new(
         "pause frames",
-        "a pause stops all lanes of a link because of one; evb drops nothing without pause frames",
+        "a pause frame stops all traffic of a link because of one receiver; evb does not need pause frames",
         device::pause,
     ),
     Rule::new(
         "qdisc",
-        "only fq holds packets until their departure times: without it, evb's own timers pace",
+        "only fq holds packets until their departure times; without it, evb's own timers pace, which is less exact",
         queues::qdisc,
     ),
     Rule::new(
@@ -100,7 +108,7 @@ const DEVICE: &[Rule<DeviceFacts>] = &[
     ),
     Rule::new(
         "offload",
-        "an option that the kernel accepts may do nothing: only what was sent and timed counts",
+        "the kernel may accept an option and ignore it, so evb sent packets and timed them; where none of these works, evb's own timers pace, which is less exact",
         queues::proof,
     ),
 ];
@@ -113,8 +121,11 @@ const PATH: &[Rule<PathFacts>] = &[
 const MTU_MATTERS: &str = "a packet that is larger than the path takes is lost, and runs hang";
 
 /// The rule for a configured host name that cannot be resolved, and the reason.
-const UNRESOLVED: Rule<(String, String)> =
-    Rule::new("peer", "a role whose host name does not resolve here cannot be reached", paths::unresolved);
+const UNRESOLVED: Rule<(String, String)> = Rule::new(
+    "peer",
+    "a role whose host name does not resolve here cannot be reached: correct the name, DNS or /etc/hosts",
+    paths::unresolved,
+);
 
 /// The rule that replaces the rules for paths where no peer is known.
 const NO_PEER: Rule<Facts> = Rule::new("path MTU", MTU_MATTERS, paths::no_peer);
@@ -122,12 +133,12 @@ const NO_PEER: Rule<Facts> = Rule::new("path MTU", MTU_MATTERS, paths::no_peer);
 const CONFIGURATION: &[Rule<Facts>] = &[
     Rule::new(
         GRANT_PATH,
-        "a port is idle while a grant takes longer to its data than the budget lasts; a run's summary has the time under load",
+        "a port is idle while a builder's grant takes longer to its data than the budget lasts; a run's summary has the time under load",
         grant::path,
     ),
     Rule::new(
         "R·C/L",
-        "above 1, the link is idle for part of the time, because a grant takes longer to its data than the budget lasts",
+        "above 1, the link is idle for part of the time, because a builder's grant takes longer to its data than the budget lasts",
         grant::budget,
     ),
 ];

@@ -88,9 +88,15 @@ impl Row<'_> {
 }
 
 fn summary(findings: &[Finding]) -> String {
+    let has_command = findings.iter().any(|finding| finding.command.is_some());
+    let commands = if has_command {
+        "A line with > is a command for root that improves what is above it.\n"
+    } else {
+        ""
+    };
     let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
     format!(
-        "{} bad, {} could be better, {} good, {} unknown\n",
+        "{} bad, {} could be better, {} good, {} unknown\n{commands}",
         count(Verdict::Bad),
         count(Verdict::Better),
         count(Verdict::Good),

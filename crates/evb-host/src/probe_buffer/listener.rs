@@ -56,11 +56,13 @@ pub(super) enum ListenError {
     Bind { address: SocketAddr, reason: io::Error },
     /// Too few senders connected within the time limit.
     #[error(
-        "only {came} of {wanted} senders connected within {patience:?}; on each sender's host: evbd probe-buffer send {address} --bind ITS_ADDRESS"
+        "only {came} of {wanted} senders connected within {patience:?}; start this again, and on each sender's host: evbd probe-buffer send {address} --bind ITS_ADDRESS"
     )]
     Alone { came: usize, wanted: usize, patience: Duration, address: SocketAddr },
     /// A sender closed its connection, or the connection failed.
-    #[error("sender {sender}, {address}: {reason}; its output says more")]
+    #[error(
+        "lost sender {sender}, {address}: {reason}; see its output, then start the listener and all senders again"
+    )]
     Gone { sender: usize, address: SocketAddr, reason: io::Error },
     /// A sender sent a message that violates the protocol.
     #[error(
@@ -215,7 +217,11 @@ impl<'p> Listener<'p> {
                     if listener.greet(control, address).is_ok()
                         && let Some(progress) = &mut progress
                     {
-                        progress(&format!("sender {}: {address}", listener.senders.len()));
+                        progress(&format!(
+                            "sender {} of {} has connected: {address}",
+                            listener.senders.len(),
+                            wanted.senders
+                        ));
                     }
                 }
                 Err(_) => thread::sleep(Duration::from_millis(20)),

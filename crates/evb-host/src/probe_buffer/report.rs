@@ -62,14 +62,18 @@ pub(super) fn text(result: &SearchResult) -> String {
 
 fn not_reached(text: &mut String, result: &SearchResult) {
     let why = result.not_reached.unwrap_or("too few datagrams arrived to tell, so repeat the probe");
-    let _ = writeln!(text, "bursts      up to {} nothing lost", result.largest_clean);
+    let _ = writeln!(text, "bursts      up to {} lost nothing", result.largest_clean);
     let _ = writeln!(text, "\nport_buffer: not reached: {why}");
     if result.most_waiting > Bytes::kib(1) {
-        let _ = writeln!(text, "at least {} KiB were seen waiting", whole_kib(result.most_waiting));
+        let _ = writeln!(
+            text,
+            "The port holds at least {} KiB, which were seen waiting in it.",
+            whole_kib(result.most_waiting)
+        );
     }
     let _ = writeln!(
         text,
-        "More senders, or senders with faster links, overload a port; --burst allows larger bursts."
+        "Repeat with more senders, or senders with faster links, to overload the port; --burst allows larger bursts."
     );
 }
 

@@ -147,7 +147,7 @@ impl<R: Rig> Search<'_, R> {
             }
             self.links.push(rate);
             self.result.links.push(bits(rate));
-            self.rig.say(&format!("sender {} alone: {}", sender + 1, bits(rate)));
+            self.rig.say(&format!("sender {} alone reaches {}", sender + 1, bits(rate)));
         }
         // Datagrams ahead of a burst must not meet in the port. The spacing of these datagrams is
         // chosen so that all senders together use a quarter of the lowest measured rate.
@@ -174,7 +174,7 @@ impl<R: Rig> Search<'_, R> {
             self.result.port = bits(self.port);
             self.result.offered = self.result.offered.max(bits(offered));
             self.wait(&trace);
-            self.rig.say(&format!("all together: {} offered, {} come", bits(offered), bits(came)));
+            self.rig.say(&format!("all senders together send {}, and {} arrives", bits(offered), bits(came)));
             if offered >= came * OVERLOAD || trace.lost() > 0 {
                 return Ok(());
             }
@@ -193,7 +193,8 @@ impl<R: Rig> Search<'_, R> {
                 break;
             }
             if !self.rig.may_go_on() {
-                self.result.not_reached = Some("there was no time for larger bursts");
+                self.result.not_reached =
+                    Some("there was no time for larger bursts: repeat with a larger --time");
                 break;
             }
             self.try_burst(size)?;
@@ -262,7 +263,9 @@ impl<R: Rig> Search<'_, R> {
         let estimate = trace.estimate(&self.links);
         if let Some(estimate) = estimate {
             let counted = Bytes::new(estimate.counted as u64);
-            self.rig.say(&format!("burst of {sent}: {lost} lost, {counted} in the port at the first"));
+            self.rig.say(&format!(
+                "burst of {sent}: {lost} datagrams lost, the first with {counted} in the port"
+            ));
             self.result.estimates.push(estimate);
         }
         Ok(())

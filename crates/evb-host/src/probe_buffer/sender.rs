@@ -43,7 +43,9 @@ pub(super) enum SendError {
     #[error("cannot send from {address}: {reason}; --bind takes an address of this host")]
     Bind { address: IpAddr, reason: io::Error },
     /// The connection to the listener failed.
-    #[error("the connection to the listener ended: {0}; the listener's output says why")]
+    #[error(
+        "the connection to the listener ended: {0}; see the listener's output, then start it and all senders again"
+    )]
     Gone(#[from] io::Error),
     /// The peer is not a listener, or has another version.
     #[error(

@@ -22,7 +22,7 @@ pub(crate) struct Iproute;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TcError {
     /// The program `tc` cannot be run.
-    #[error("the program `tc` does not run: {0}; install iproute2")]
+    #[error("the program `tc` does not run: {0}; install the package iproute2")]
     Missing(io::Error),
     /// `tc` or the kernel refused a command.
     #[error("the command `tc {command}` failed: {said}{}", hint(.said))]
@@ -40,14 +40,21 @@ pub(crate) enum TcError {
     },
 }
 
+/// Advice for a kernel without the qdiscs of a plan.
+const NO_QDISC: &str =
+    "; this kernel lacks that qdisc: use one with CONFIG_NET_SCH_HTB and CONFIG_NET_SCH_TBF";
+
 /// Returns advice for known error messages of `tc`.
 fn hint(said: &str) -> &'static str {
     let hints = [
         ("Operation not permitted", "; run it as root, or with CAP_NET_ADMIN"),
         ("Cannot find device", "; `ip link` lists the devices"),
-        ("Specified qdisc kind is unknown", "; this kernel lacks that qdisc (CONFIG_NET_SCH_HTB, _TBF)"),
-        ("qdisc not found", "; this kernel lacks that qdisc (CONFIG_NET_SCH_HTB, _TBF)"),
-        ("TC classifier not found", "; this kernel lacks that classifier (CONFIG_NET_CLS_U32, _BASIC)"),
+        ("Specified qdisc kind is unknown", NO_QDISC),
+        ("qdisc not found", NO_QDISC),
+        (
+            "TC classifier not found",
+            "; this kernel lacks that classifier: use one with CONFIG_NET_CLS_U32 and CONFIG_NET_CLS_BASIC",
+        ),
     ];
     hints
         .iter()

@@ -151,10 +151,10 @@ pub(crate) enum PlanError {
         link: Rate,
     },
     /// The configuration has more builders than one qdisc can have classes.
-    #[error("the configuration has {0} builders, more than the {most} that evbd can give one qdisc: pace without it ([shaping])", most = MOST_DESTINATIONS)]
+    #[error("the configuration has {0} builders, more than the {most} that evbd can give one qdisc: do without `evbd provision`, and write `rate` in [shaping] to let evb pace by itself", most = MOST_DESTINATIONS)]
     TooMany(usize),
     /// The burst is smaller than a full packet.
-    #[error("a burst of {burst} is less than one full packet of {frame}; give at least that")]
+    #[error("a burst of {burst} is less than one full packet of {frame}; give --burst at least that size")]
     Burst {
         /// Requested size of the burst.
         burst: Bytes,
@@ -248,7 +248,9 @@ fn push_destinations(classes: &mut Vec<Class>, request: &Request, left: Rate, al
     let bits = |rate: Rate| u128::from(rate.bits_per_second());
     let wanted: u128 = request.destinations.iter().map(|destination| bits(ceiling(destination))).sum();
     if request.destinations.iter().any(|destination| destination.rate.is_some_and(|rate| rate > all_data)) {
-        notes.push(format!("rates above {all_data}, the most for all data, are lowered to it"));
+        notes.push(format!(
+            "rates above {all_data}, the most that all event data may have, are lowered to it"
+        ));
     }
     if wanted > bits(left) {
         let asked = Rate::from_bits_per_second(u64::try_from(wanted).unwrap_or(u64::MAX));

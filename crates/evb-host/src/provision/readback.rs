@@ -50,7 +50,7 @@ pub(crate) fn compare(tc: &mut dyn TrafficControl, plan: &Plan) -> Result<Compar
     for class in &plan.classes {
         let name = format!("{} ({ROOT}{:x})", class.name, class.minor);
         match classes.get(&class.minor) {
-            None => differences.push(format!("{name} is missing")),
+            None => differences.push(format!("the class {name} is missing")),
             Some(shown) => {
                 differences.extend(unlike(class, shown, &buckets).map(|what| format!("{name}: {what}")));
             }
@@ -88,16 +88,25 @@ fn unlike<'c>(
         number("the bucket's burst in bytes", holds, depth.count() as f64, step + 16.0);
     }
     if shown.parent != class.parent {
-        found.push(format!("its parent is {:x}, not {:x}", shown.parent, class.parent));
+        found.push(format!("its parent is {:#x}, not {:#x}", shown.parent, class.parent));
     }
     if shown.priority != class.priority {
-        found.push(format!("its priority is {:?}, not {:?}", shown.priority, class.priority));
+        found.push(format!("its priority is {}, not {}", in_words(shown.priority), in_words(class.priority)));
     }
     let leaf = class.priority.map(|_| leaf_handle(class.minor));
     if shown.leaf != leaf {
-        found.push(format!("its queue is {:?}, not {leaf:?}", shown.leaf));
+        found.push(format!(
+            "its queue is {}, not {}",
+            in_words(shown.leaf.as_ref()),
+            in_words(leaf.as_ref())
+        ));
     }
     found.into_iter()
+}
+
+/// Returns a value of `tc`, or that there is none, in words.
+fn in_words(value: Option<impl ToString>) -> String {
+    value.map_or_else(|| "none".to_owned(), |value| value.to_string())
 }
 
 fn unlike_filters(plan: &Plan, shown: &BTreeMap<(String, u16), Vec<Vec<Key>>>) -> Vec<String> {
@@ -112,7 +121,7 @@ fn unlike_filters(plan: &Plan, shown: &BTreeMap<(String, u16), Vec<Vec<Key>>>) -
         });
         if there.is_none() {
             differences.push(format!(
-                "no filter `{}` to {ROOT}{:x}",
+                "the filter `{}` to class {ROOT}{:x} is missing",
                 filter.matches.words().join(" "),
                 filter.class
             ));

@@ -120,10 +120,14 @@ pub(crate) enum RequestError {
     )]
     NoSource,
     /// The command line names a source that the configuration does not have.
-    #[error("--source names source {0}, which the configuration does not have: correct the id")]
+    #[error(
+        "--source names source {0}, which the configuration does not have: give the id of one of its sources"
+    )]
     UnknownSource(u16),
     /// The command line names a builder that the configuration does not have.
-    #[error("--rate names builder {0}, which the configuration does not have: correct the id")]
+    #[error(
+        "--rate names builder {0}, which the configuration does not have: give the id of one of its builders"
+    )]
     UnknownBuilder(BuilderId),
     /// A host name cannot be resolved.
     #[error("the address of {peer}, {endpoint}, is not known here: {reason}; check DNS or /etc/hosts")]
@@ -216,7 +220,7 @@ fn destinations(
             && asked < needed
         {
             notes.push(format!(
-                "builder {}: a burst of {asked} may not hold the rate, as the kernel's timers are late: {needed} would",
+                "builder {}: a burst of {asked} may not hold the rate, because the kernel's timers are late: give --burst {needed} or more",
                 builder.id
             ));
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use evb_core::units::Bytes;
+use evb_core::{quantities::counted, units::Bytes};
 
 use super::{
     executor::spelled,
@@ -97,8 +97,9 @@ pub(crate) fn comparison(plan: &Plan, comparison: &Comparison) -> String {
         ),
         more => writeln!(
             text,
-            "{}: different from the configuration in {more} points: `apply` sets it up",
-            plan.device
+            "{}: different from the configuration in {}, so rates may not be kept: `apply` sets it up",
+            plan.device,
+            counted(more, "point")
         ),
     };
     text

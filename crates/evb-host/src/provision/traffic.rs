@@ -82,13 +82,13 @@ pub(crate) enum ClassOptionError {
     #[error("`{0}` is not a class: write control, monitoring or other")]
     Kind(String),
     /// A part of the text has an unknown key, or no `=`.
-    #[error("`{0}` is not one of rate=…, ceiling=…, prio=…, dscp=…, priority=…")]
+    #[error("`{0}` is not a key of a class: write rate=…, ceiling=…, prio=…, dscp=… or priority=…")]
     Key(String),
     /// A rate has no unit or no number.
     #[error("{0}")]
     Rate(#[from] UnitError),
     /// A number is out of its range.
-    #[error("`{0}`: prio is 0 to 7, dscp is 0 to 63 (several: 46+48), priority is a number below 2^32")]
+    #[error("`{0}` is out of range: write prio 0 to 7, dscp 0 to 63 (several: 46+48), priority below 2^32")]
     Number(String),
 }
 

@@ -35,7 +35,7 @@ pub enum ConnectError {
     #[error(transparent)]
     Resolve(#[from] ResolveError),
     /// The TCP connection to the address failed.
-    #[error("{address} cannot be reached: {reason}; start evbd there, or open the port in its firewall")]
+    #[error("the supervisor at {address} cannot be reached: {reason}{}", opening(reason))]
     Unreachable {
         /// Address that was tried.
         address: String,
@@ -54,7 +54,7 @@ pub enum ConnectError {
         reason: io::Error,
     },
     /// The peer speaks the evb protocol and refused the connection.
-    #[error("{address} refused: {}", handshake::words(.refusal))]
+    #[error("{address} refused the connection: {}", handshake::words(.refusal))]
     Refused {
         /// Address that was tried.
         address: SocketAddr,
@@ -62,13 +62,19 @@ pub enum ConnectError {
         refusal: Refusal,
     },
     /// The peer accepted the TCP connection, but the handshake failed.
-    #[error("the handshake with {address} failed: {error}")]
+    #[error("the connection to {address} could not begin: {error}")]
     Handshake {
         /// Address that was tried.
         address: SocketAddr,
         /// Reason why the handshake failed.
         error: HandshakeError,
     },
+}
+
+/// Returns what to do about an address that cannot be reached. The words of evb have their own
+/// remedy.
+fn opening(reason: &io::Error) -> &'static str {
+    if reason.get_ref().is_some() { "" } else { "; start evbd there, or open the port in its firewall" }
 }
 
 /// Sets the options of every control socket: `TCP_NODELAY`, keepalive, and a timeout that ends the
@@ -130,7 +136,7 @@ async fn connect_any(
         address: addresses.first().map_or_else(String::new, ToString::to_string),
         reason: io::Error::new(
             io::ErrorKind::AddrNotAvailable,
-            "the name has no address of the same family (IPv4 or IPv6) as `bind`",
+            "the name has no address of the same family (IPv4 or IPv6) as `bind`; correct `bind`, or give another name or address",
         ),
     }))
 }

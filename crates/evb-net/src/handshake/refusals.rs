@@ -184,7 +184,7 @@ impl RefusalLog {
     fn say(&mut self, peer: SocketAddr, reason: &dyn Display) {
         if let Some(unsaid) = self.next_line_of(peer) {
             let listener = self.listener;
-            tracing::warn!(listener, %peer, unsaid, "{listener} refused a connection from {peer}: {reason}");
+            tracing::warn!(listener, %peer, unsaid, "{listener} refused a connection from {peer}, and goes on without it: {reason}");
         }
     }
 

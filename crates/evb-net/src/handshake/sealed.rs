@@ -23,7 +23,7 @@ pub(super) async fn read_agreement(
     stream.read_exact(&mut length).await?;
     if usize::from(u16::from_le_bytes(length)) != AGREEMENT {
         return Err(HandshakeError::Malformed(
-            "the message for the agreement on keys has the wrong length".to_owned(),
+            "the part for the agreement on keys has the wrong length".to_owned(),
         ));
     }
     let mut bytes = [0; AGREEMENT];
@@ -60,7 +60,8 @@ where
     S: AsyncRead + Unpin,
 {
     let content = read_parcel(stream, session).await?;
-    let malformed = || HandshakeError::Malformed("the parcel does not hold exactly one message".to_owned());
+    let malformed =
+        || HandshakeError::Malformed("its encrypted part does not hold one whole message".to_owned());
     let (length, bytes) = content.split_first_chunk::<4>().ok_or_else(malformed)?;
     if u32::from_le_bytes(*length) as usize != bytes.len() {
         return Err(malformed());

@@ -27,7 +27,10 @@ impl Unavailable {
 /// driver without support.
 pub(super) fn in_words(error: &io::Error) -> String {
     match error.raw_os_error() {
-        Some(libc::EOPNOTSUPP | libc::ENOTTY) => "not supported by this device's driver".to_owned(),
+        Some(libc::EOPNOTSUPP | libc::ENOTTY) => {
+            "this device's driver does not tell: evb works without it, and nothing needs to be done"
+                .to_owned()
+        }
         Some(libc::EPERM | libc::EACCES) => "no permission: try as root".to_owned(),
         _ => error.to_string(),
     }

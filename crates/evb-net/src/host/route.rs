@@ -45,7 +45,11 @@ pub fn route(to: IpAddr, from: Option<IpAddr>) -> Fact<Route> {
         }),
         _ => None,
     };
-    found.ok_or_else(|| super::Unavailable::new(format!("{what} leads to no device")))
+    found.ok_or_else(|| {
+        super::Unavailable::new(format!(
+            "{what} leads to no device; `ip route get {to}` shows where packets go"
+        ))
+    })
 }
 
 /// Returns the index of the device of the default route with the smallest metric; IPv4 takes

@@ -251,8 +251,12 @@ impl Executor for SocketRate {
     }
 
     fn prepare(&self, socket: BorrowedFd<'_>, rate: Option<Rate>) -> io::Result<()> {
-        let asked = rate
-            .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the socket needs a pacing rate"))?;
+        let asked = rate.ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a lane has no rate at which to send, which is a fault of evb: report it",
+            )
+        })?;
         let asked = asked.bits_per_second().div_ceil(8);
         sys_txtime::set_max_pacing_rate(socket, asked)?;
         let got = sys_txtime::max_pacing_rate(socket)?;

@@ -276,9 +276,7 @@ fn remedy(offload: Offload, trial: &Trial, device: &Device) -> Option<String> {
     let below_mq = device.has("mq");
     match (offload, trial.transport) {
         (Offload::Software, _) => None,
-        (Offload::Txtime | Offload::Etf, Transport::Tcp) => {
-            Some("offload = \"auto\", or transport = \"udp\"".into())
-        }
+        (Offload::Txtime | Offload::Etf, Transport::Tcp) => Some("set transport = \"udp\"".into()),
         (Offload::PacingRate, Transport::Tcp) => Some("sysctl -w net.ipv4.tcp_tso_rtt_log=0, as root".into()),
         (Offload::Txtime | Offload::PacingRate, Transport::Udp) if below_mq => Some(format!(
             "sysctl -w net.core.default_qdisc=fq && tc qdisc replace dev {name} root mq, as root (if the kernel does not know fq: modprobe sch_fq)"

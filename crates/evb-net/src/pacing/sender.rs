@@ -202,7 +202,7 @@ fn checked_length(slices: &[IoSlice<'_>], segment: Option<u16>) -> Result<usize,
         return Ok(bytes);
     }
     let what = format!(
-        "the train has {bytes} bytes in {} slices; at most {MAX_DATAGRAMS} datagrams, {MAX_TRAIN} bytes and {MAX_SLICES} slices are allowed",
+        "evb made a train of packets with {bytes} bytes in {} slices, but at most {MAX_DATAGRAMS} packets, {MAX_TRAIN} bytes and {MAX_SLICES} slices are allowed, which is a fault of evb: report it",
         slices.len()
     );
     Err(io::Error::new(io::ErrorKind::InvalidInput, what).into())

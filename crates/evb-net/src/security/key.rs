@@ -41,7 +41,7 @@ pub struct PresharedKey(Arc<Zeroizing<[u8; KEY_LENGTH]>>);
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The key file cannot be read, or others may read or change it.
-    #[error("key file: {0}; `evbd keygen FILE` makes one")]
+    #[error("the key file cannot be used: {}{}", .0, way_out(.0))]
     File(#[from] SecretError),
     /// The content of the key file is not 32 bytes in hex or base64.
     #[error(
@@ -65,6 +65,16 @@ pub enum KeyError {
         "the operating system gives no random bytes for a key: {0}; try again, and look at the log of the kernel"
     )]
     Random(getrandom::Error),
+}
+
+/// Returns what to do about a key file, unless the error says it.
+fn way_out(error: &SecretError) -> &'static str {
+    match error {
+        SecretError::Read { .. } | SecretError::NotAFile(_) => {
+            "; give this user a copy of the system's key file, or make one with `evbd keygen FILE`"
+        }
+        SecretError::Mode { .. } | SecretError::Owner { .. } => "",
+    }
 }
 
 impl PresharedKey {

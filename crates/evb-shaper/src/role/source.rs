@@ -14,6 +14,7 @@ use evb_core::{
     fragment::Fragment,
     id::{BuilderId, EventId, Peer, SourceId},
     index::LaneIndex,
+    quantities::counted,
     session::{
         Attendance, AttendanceOutput, Dial, Heard, MembershipEvent, Registered, ReportFacts, RoleFault,
         RunIdentity, RunOutcome, Start, Target,
@@ -490,6 +491,7 @@ fn said(message: Control) -> SourceOutput {
 fn held(core: &SourceCore) -> String {
     let (assigned, undecided) = (core.uncommitted(), core.backlog_fragments());
     format!(
-        "this source still holds {assigned} fragments of assigned events, and {undecided} of events that the supervisor has not decided"
+        "what this source held is lost: {} of assigned events, and {undecided} of events that had no builder yet",
+        counted(assigned, "fragment")
     )
 }

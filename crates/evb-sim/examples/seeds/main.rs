@@ -177,7 +177,8 @@ fn finish(args: &Args, summary: &Summary, took: Duration) -> Result<bool> {
     }
     print!("{}", summary.show(took));
     if let Some(path) = &args.out {
-        std::fs::write(path, summary.json(took)).with_context(|| path.display().to_string())?;
+        std::fs::write(path, summary.json(took))
+            .with_context(|| format!("cannot write {}; give another --out", path.display()))?;
     }
     Ok(summary.failures.is_empty())
 }
@@ -186,16 +187,16 @@ fn finish(args: &Args, summary: &Summary, took: Duration) -> Result<bool> {
 /// fails.
 fn tell(args: &Args, seed: u64, outcome: &Outcome) {
     let Some(failure) = &outcome.failure else { return };
-    println!("seed {seed}: {failure}");
+    println!("seed {seed} failed the check {failure}");
     let whole = scenario(args, seed);
     let transport = args.transport.word();
-    println!("  again: cargo xtask seeds --from {seed} --count 1 --transport {transport} --trace");
+    println!("  this repeats it: cargo xtask seeds --from {seed} --count 1 --transport {transport} --trace");
     if args.no_shrink {
         return;
     }
     let (small, of_small) = shrink(&whole, failure.check);
     if let Some(failure) = of_small.and_then(|outcome| outcome.failure) {
-        println!("  smaller: {failure}");
+        println!("  a smaller scenario fails in the same way: {failure}");
     }
     println!("  {}", summary::describe(&small));
     small.faults.iter().for_each(|planned| println!("    {planned}"));

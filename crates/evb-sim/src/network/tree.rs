@@ -77,7 +77,7 @@ impl Tree {
         let mut placed = BTreeSet::new();
         for (position, Trunk { name, above, members, .. }) in trunks.iter().enumerate() {
             if above.is_some_and(|above| above >= position) {
-                return Err(format!("the trunk above `{name}` does not stand before it"));
+                return Err(format!("the trunk above `{name}` is listed after it, and must come before it"));
             }
             if let Some(twice) = members.iter().find(|peer| !placed.insert(**peer)) {
                 return Err(format!("trunk `{name}`: {twice} is a member twice"));

@@ -33,7 +33,11 @@ pub(super) fn check(shape: Shape) -> Result<()> {
         "with trains a port needs a buffer of {} KiB",
         LEAST_BUFFER / 1024
     );
-    ensure!((576..=65_521).contains(&shape.mtu), "an MTU of {} is not possible here", shape.mtu);
+    ensure!(
+        (576..=65_521).contains(&shape.mtu),
+        "an MTU of {} is not possible here: give 576 to 65521",
+        shape.mtu
+    );
     Ok(())
 }
 

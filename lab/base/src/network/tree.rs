@@ -231,13 +231,17 @@ pub(super) fn take_turns(network: &Network, host: &str) -> Result<()> {
 pub(super) fn check(shape: Shape, least: u64) -> Result<()> {
     ensure!(
         !(shape.trains && shape.has_turns()),
-        "ports that serve trunks in turn carry single packets only, without --trains"
+        "ports that serve trunks in turn carry single packets only: leave out --trains"
     );
     let least = if shape.trains { least } else { shape.frame() as u64 };
     for trunk in shape.trunks() {
         let Trunk { name, link, .. } = &trunk;
-        ensure!(link.rate > 0, "the trunk {name} needs a rate");
-        ensure!(link.buffer >= least, "the trunk {name} needs a buffer of at least {least} bytes");
+        ensure!(link.rate > 0, "the trunk {name} has the rate 0: give it a rate above 0");
+        ensure!(
+            link.buffer >= least,
+            "the trunk {name} has a buffer of {} bytes, and needs at least {least}",
+            link.buffer
+        );
     }
     Ok(())
 }

@@ -134,7 +134,8 @@ fn windows_paces_and_bursts_fit_into_trunks() {
     // Eight windows of 5 kB fit into a port, but not 32 of them into the trunk.
     let problems = of("mode = \"window\"\nwindow = \"5 kB\"\n").to_string();
     assert!(
-        problems.contains("32 lanes with a window of 5 kB") && problems.contains("trunk `core`"),
+        problems.contains("32 lanes (source to builder) with a window of 5 kB")
+            && problems.contains("trunk `core`"),
         "{problems}"
     );
     // A source sends at 80 Mbit/s, and a port receives 160 Mbit/s.

@@ -25,7 +25,9 @@ pub(super) fn objection(sums: &[DescriptorSum]) -> Option<Objection> {
                 worst.in_words(),
                 worst.limit?
             ),
-            remedy: "compare with `ulimit -Hn` there, which evbd uses in full".to_owned(),
+            remedy: format!(
+                "on {host}, compare with `ulimit -Hn`, and raise it if it is lower (LimitNOFILE= in the unit)"
+            ),
         },
     })
 }

@@ -24,7 +24,7 @@ fn trunk_load(sums: &Sums) -> Option<Objection> {
     let over = |(node, queue): &(&NodeSum, &QueueSum)| node.rate.is_some_and(|rate| queue.load > Some(rate));
     let (node, worst) = queues(sums).filter(over).max_by_key(|(_, queue)| queue.load)?;
     let reason = format!(
-        "{} events/s put {} on {}, {}, which carries {}",
+        "{} events/s put {} on {}, {}, which carries {}: triggers beyond that would be dead time",
         sums.asked?.round(),
         worst.load?,
         node.in_words(),
@@ -56,13 +56,13 @@ fn paced_trunks(config: &Config, sums: &Sums) -> Option<Objection> {
     let (node, queue) = queues(sums).filter(over).max_by_key(|(_, queue)| queue.paced)?;
     (config.shaping.mode == ShapingMode::TokenBucket).then_some(())?;
     let reason = format!(
-        "the lanes' rates add up to {} on {}, {}, which carries {}",
+        "the rates of the lanes (source to builder) add up to {} on {}, {}, which carries {}: packets would be lost",
         queue.paced?,
         node.in_words(),
         way(queue),
         node.rate?
     );
-    let remedy = "lower the rate, or leave it out for an equal share of the trunk";
+    let remedy = "lower `rate`, or leave it out for an equal share of the trunk";
     Some(Objection::new("shaping.rate", reason, remedy))
 }
 
@@ -71,7 +71,7 @@ fn windows_in_trunks(config: &Config, sums: &Sums) -> Option<Objection> {
     let (node, queue) = overfull(sums, |queue| queue.windows)?;
     (config.shaping.mode == ShapingMode::Window).then_some(())?;
     let reason = format!(
-        "{} lanes with a window of {} put up to {} into {}, whose buffer has {}",
+        "{} lanes (source to builder) with a window of {} put up to {} into {}, whose buffer has {}: packets would be lost",
         queue.sources * queue.builders,
         config.shaping.window,
         queue.windows,
@@ -87,7 +87,7 @@ fn bursts_in_trunks(config: &Config, sums: &Sums) -> Option<Objection> {
     let (node, queue) = overfull(sums, |queue| queue.bursts)?;
     (config.shaping.mode == ShapingMode::TokenBucket).then_some(())?;
     let reason = format!(
-        "the bursts of {} lanes put up to {} at once into {}, whose buffer has {}",
+        "the bursts of {} lanes (source to builder) put up to {} at once into {}, whose buffer has {}: packets would be lost",
         queue.sources * queue.builders,
         queue.bursts,
         node.in_words(),

@@ -64,7 +64,11 @@ fn generators_are_not_periodic() {
 fn without_two_clocks_nothing_is_compared() {
     assert!(!page(INCAST).contains("alignment"));
     let one = POISSON.to_owned() + BOARDS.split("[[source]]\nids").next().expect("a text");
-    assert_says(&one, &["alignment  not compared: only source 1 has a clock\n"], &["not seen"]);
+    assert_says(
+        &one,
+        &["alignment  not compared: only source 1 has a clock, and a comparison needs two\n"],
+        &["not seen"],
+    );
 }
 
 #[test]

@@ -38,9 +38,9 @@ impl Leader {
         }
         if request.why.trim().is_empty() && request.excludes {
             let error = SystemError::new(
-                subject(&request),
-                "no reason is given",
-                "say why, for those who read the run's record later",
+                "run control",
+                format!("the request does not say why {} is to be excluded", subject(&request)),
+                "add --why \"TEXT\" (`why` in an HTTP request), for those who read the run's record later",
             );
             return self.answer(number, Err(refusal(name, error)));
         }
@@ -88,7 +88,7 @@ impl Leader {
             // again.
             self.changes.builders = Some(builders);
             let goal = Goal::Builders(number, request);
-            return self.close_run("the builders of the run have changed", goal);
+            return self.close_run("an operator changed the builders of the run", goal);
         }
         let added = (change == RunChange::AddBuilder(id)).then_some(id);
         let effect = Effect::Builders { request, builders, added };
@@ -98,7 +98,9 @@ impl Leader {
     /// Notes that a change of the run is made, or was refused.
     pub(super) fn finish_change(&mut self, number: u64, effect: Effect, result: Result<(), String>) {
         // The supervisor's texts are `reason; remedy`, or a reason alone.
-        let outcome = |request: &str, by: &str, usual_remedy: &str| {
+        let is_stop = matches!(effect, Effect::Command(Command::Stop, _));
+        let usual_remedy = if is_stop { "nothing needs to be done" } else { SEE_STATUS };
+        let outcome = |request: &str, by: &str| {
             result.map_err(|text| {
                 let (reason, remedy) = text.split_once("; ").unwrap_or((text.as_str(), usual_remedy));
                 refusal(request, SystemError::new(by, reason, remedy))
@@ -106,9 +108,7 @@ impl Leader {
         };
         let outcome = match effect {
             Effect::Command(command, next) => {
-                let is_stop = command == Command::Stop;
-                let remedy = if is_stop { "nothing needs to be done" } else { SEE_STATUS };
-                return match outcome(command.name(), "the supervisor", remedy) {
+                return match outcome(command.name(), "the supervisor") {
                     Ok(()) => self.finish_command(number, next),
                     Err(refusal) => self.answer_command(number, Err(refusal)),
                 };
@@ -118,22 +118,14 @@ impl Leader {
                 self.enter(State::Stopping);
                 Ok(())
             }
-            Effect::Rate(rate) => {
-                let remedy = "configure a trigger with a rate, such as kind = \"periodic\"";
-                outcome("rate", "the trigger", remedy).map(|()| self.changes.rate = Some(rate))
-            }
-            Effect::Learnt(source) => {
-                let remedy = "`evbd ctl status` lists the sources whose timestamps are compared";
-                outcome("learn", &Peer::Source(source).to_string(), remedy)
-            }
+            Effect::Rate(rate) => outcome("rate", "the trigger").map(|()| self.changes.rate = Some(rate)),
+            Effect::Learnt(source) => outcome("learn", &Peer::Source(source).to_string()),
             Effect::Owing(request) => {
-                let remedy = "`evbd ctl status` lists the sources";
                 let by = subject(&request);
-                outcome(owing_name(&request), &by, remedy).map(|()| self.keep_owing(request))
+                outcome(owing_name(&request), &by).map(|()| self.keep_owing(request))
             }
             Effect::Builders { request, builders, added } => {
-                let remedy = "`evbd ctl status` shows the run and its builders";
-                outcome(request, "the supervisor", remedy).map(|()| self.set_builders(builders, added))
+                outcome(request, "the supervisor").map(|()| self.set_builders(builders, added))
             }
         };
         self.answer(number, outcome.map(|()| self.status.state));

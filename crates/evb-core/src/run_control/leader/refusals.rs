@@ -26,8 +26,8 @@ pub(super) fn not_ready(missing: &NotReady) -> SystemError {
                 .filter(|reason| !reason.is_empty())
                 .collect();
             let reason = match reasons.is_empty() {
-                true => "not registered".to_owned(),
-                false => format!("not registered: {}", reasons.join("; ")),
+                true => "not registered with the supervisor".to_owned(),
+                false => format!("not registered with the supervisor: {}", reasons.join("; ")),
             };
             SystemError::new(names(&peers), reason, start_them(&peers) + "; then start the run")
         }
@@ -36,9 +36,11 @@ pub(super) fn not_ready(missing: &NotReady) -> SystemError {
             format!("{present} of at least {at_least} sources take part"),
             "start or include more of them, or lower `at_least`; then start the run",
         ),
-        NotReady::Refused { peer, reason } => {
-            SystemError::new(peer.to_string(), reason.clone(), "when that is mended, start the run")
-        }
+        NotReady::Refused { peer, reason } => SystemError::new(
+            peer.to_string(),
+            reason.clone(),
+            "correct that with the help of its log, then start the run",
+        ),
         NotReady::Silent(peers) => SystemError::new(
             names(peers),
             "did not prepare for the run in time",
@@ -50,7 +52,7 @@ pub(super) fn not_ready(missing: &NotReady) -> SystemError {
         NotReady::Unconnected(peers) => SystemError::new(
             names(peers),
             "not connected to all builders yet",
-            "its log says why it cannot reach them; then start the run",
+            "wait some seconds, or see in the log of each why it cannot reach them; then start the run",
         ),
         NotReady::NoReadout(peers) => SystemError::new(
             names(peers),
@@ -92,11 +94,13 @@ pub(super) fn may_pass(reason: &NotReady) -> bool {
 }
 
 /// Refuses an annotation that exceeds the limits of its length.
-pub(super) fn too_long() -> Refusal {
+pub(super) fn too_long(annotation: &Annotation) -> Refusal {
     let reason = format!(
-        "the kind is longer than {} bytes, or the comment is longer than {} bytes",
+        "its kind has {} bytes (at most {} are allowed), and its comment {} (at most {})",
+        annotation.kind.len(),
         Annotation::MAX_KIND,
+        annotation.comment.len(),
         Annotation::MAX_COMMENT
     );
-    refusal("start", SystemError::new("the run", reason, "shorten it"))
+    refusal("start", SystemError::new("the run", reason, "shorten what is too long, and start again"))
 }

@@ -26,18 +26,25 @@ impl Leader {
             }
             // A recovered run goes on without the roles that this process cannot start.
             RunEvent::NotJoined(error) if self.is_under_way() => {
-                tracing::warn!(%error, "the recovered run goes on without a role that this process cannot start: {error}; mend that before the next run");
+                let run = self.run_in_words();
+                tracing::warn!(%error, "{run}, which was recovered, goes on without a role that this process cannot start: {error}; correct that before the next run");
                 self.status.last_error = Some(error.to_string());
             }
             RunEvent::NotJoined(error) => self.fail(error.to_string()),
             RunEvent::RoleEnded(peer, error) => self.report_failed(peer, &error),
             RunEvent::RoleLeft(peer) => self.bring_back(peer),
             RunEvent::Broken(reason) => {
+                let run = self.run_in_words();
                 self.drop_run();
-                self.fail(format!("the run ended early: {reason}; the log says more"));
+                self.fail(format!("{run} ended early: {reason}; the log says more"));
             }
             RunEvent::Over(report) => self.settle(&report),
         }
+    }
+
+    /// Returns the open run with its number, for people.
+    fn run_in_words(&self) -> String {
+        self.run.as_ref().map_or_else(|| "the run".to_owned(), |run| format!("run {}", run.plan.run))
     }
 
     pub(super) fn is_under_way(&self) -> bool {
@@ -76,9 +83,9 @@ impl Leader {
     pub(super) fn report_failed(&mut self, peer: Peer, error: &str) {
         let Some(run) = &mut self.run else { return };
         run.hosted.remove(&peer);
-        let named = run.plan.named(peer);
-        tracing::warn!(peer = named, %error, "{named} failed during its run, and the other roles go on: {error}; mend that before the next run");
-        self.status.last_error = Some(format!("{named}: {error}"));
+        let (named, number) = (run.plan.named(peer), run.plan.run);
+        tracing::warn!(peer = named, %error, "{named} failed, and run {number} goes on without it: {error}; correct that before the next run, for which this process starts it again");
+        self.status.last_error = Some(format!("{named} failed: {error}; run {number} goes on without it"));
     }
 
     /// Handles the end of a run: opens the next one.
@@ -125,7 +132,7 @@ impl Leader {
         match result {
             Ok(plan) => {
                 let number = plan.run;
-                tracing::info!(run = %number, "run {number} is open to sources and builders");
+                tracing::info!(run = %number, "run {number} is open: its sources and builders register and connect by themselves while they are running");
                 let (progress, hosted) = (Progress::default(), BTreeSet::new());
                 self.run = Some(OpenRun { plan: *plan, progress, hosted });
                 match goal {
@@ -155,7 +162,11 @@ impl Leader {
 
     /// Closes a run that has not begun, or has failed, if one is open.
     pub(super) fn close_run(&mut self, cause: &str, goal: Goal) {
-        let error = SystemError::new("a later command", cause, "configure, then start");
+        let remedy = match goal {
+            Goal::Configure(_) | Goal::Builders(..) => "start the run that is open now",
+            _ => "configure, then start",
+        };
+        let error = SystemError::new("run control", cause, remedy);
         self.answer_start(Err(refusal("start", error)));
         self.is_beginning = false;
         if self.drop_run() {

@@ -99,7 +99,7 @@ fn a_refused_start_leaves_everything_as_it_was() {
     answer(&mut stage, source(3), "");
     answer(&mut stage, builder(2), "run 7 has files already");
     let refused = stage.begun.take().unwrap().unwrap_err();
-    assert_eq!(refused.to_string(), "builder 2: run 7 has files already");
+    assert_eq!(refused.to_string(), "builder 2 cannot take part: run 7 has files already; see its log");
     assert_eq!(state(&stage), (7, RunState::Configured));
     answer(&mut stage, builder(1), "");
     assert_eq!(stage.begun, None, "a late answer changes nothing");
@@ -114,7 +114,10 @@ fn a_run_that_waits_for_nobody_fails_with_the_reason() {
     answer(&mut stage, builder(2), "run 7 has files already");
     let report = stage.report.unwrap();
     assert_eq!((report.exit_code, report.events.triggered), (1, 0));
-    assert_eq!(report.failure.as_deref(), Some("builder 2: run 7 has files already"));
+    assert_eq!(
+        report.failure.as_deref(),
+        Some("builder 2 cannot take part: run 7 has files already; see its log")
+    );
 }
 
 #[test]
@@ -129,7 +132,7 @@ fn peers_that_do_not_answer_or_leave_are_named() {
     let error = stage.begun.take().unwrap().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "did not prepare for the run in time, so look at their logs and disks: sources 3, 5, builder 2"
+        "sources 3, 5, builder 2 did not prepare for the run in time: look at the log and the disk of each"
     );
     stage.core.begin(&Annotation::default(), stage.now).unwrap();
     stage.poll_once();
@@ -137,7 +140,10 @@ fn peers_that_do_not_answer_or_leave_are_named() {
     stage.core.handle_message(builder(2), control(Message::Leaving(leaving)), stage.now);
     stage.poll_once();
     assert_eq!(stage.dropped, [builder(2)]);
-    assert_eq!(stage.begun.take().unwrap().unwrap_err().to_string(), "builder 2: its diskis gone");
+    assert_eq!(
+        stage.begun.take().unwrap().unwrap_err().to_string(),
+        "builder 2 cannot take part: its diskis gone; see its log"
+    );
     let error = stage.core.begin(&Annotation::default(), stage.now).unwrap_err();
     assert!(error.to_string().contains("builder 2 (its diskis gone); start them"), "{error}");
 }
@@ -216,7 +222,7 @@ fn a_run_that_is_stopped_before_it_begins_is_no_failure() {
         let report = stage.report.unwrap();
         assert_eq!((report.exit_code, &report.verdict[..]), (0, "stopped before it began"));
         assert_eq!(report.problems, [""; 0]);
-        assert_eq!(report.remarks, ["stopped before it began: a signal"]);
+        assert_eq!(report.remarks, ["the run was stopped before it began, so it has no events: a signal"]);
     }
 }
 
@@ -326,7 +332,7 @@ fn a_run_whose_readouts_do_not_come_begins_without_them_and_says_so() {
         EVERYBODY.iter().for_each(|peer| answer(&mut stage, *peer, ""));
         assert_eq!(state(&stage), (7, RunState::Running));
         let remarks = stage.core.books.findings().remarks();
-        let said = "source 5 had no readout at the start of the run, because none of its front ends was connected: start its readout program";
+        let said = "source 5 had no readout at the start of the run, because none of its front ends was connected: start its readout program, which may join during the run";
         assert_eq!(remarks.last().map(String::as_str), Some(said), "{rule:?}");
     }
 }

@@ -85,7 +85,13 @@ fn a_lost_event_has_a_cause() {
     books.invariants();
     assert_eq!((books.counts().lost, books.total(at(1)).all_lost(), books.outstanding(at(1))), (3, 1, 1));
     let sentences = books.findings().sentences();
-    assert_eq!(sentences, ["1 event lost: builder 1: full disk", "2 events lost: nobody came"]);
+    assert_eq!(
+        sentences,
+        [
+            "1 event lost: builder 1: full disk; check the disk or program to which it writes, and see its log",
+            "2 events lost: nobody came"
+        ]
+    );
 }
 
 #[test]

@@ -12,7 +12,10 @@ fn findings_beyond_the_limit_are_counted() {
     let sentences = findings.sentences();
     assert_eq!(findings.failure().as_deref(), Some("first"));
     assert_eq!(sentences.len(), FINDINGS_LIMIT + 2);
-    assert_eq!(sentences[FINDINGS_LIMIT..], ["5 events lost: disk", "and 3 further problems"]);
+    assert_eq!(
+        sentences[FINDINGS_LIMIT..],
+        ["5 events lost: disk", "3 further problems are not listed here: see the logs"]
+    );
 }
 
 #[test]
@@ -20,7 +23,8 @@ fn losses_beyond_the_limit_share_a_cause() {
     let mut findings = Findings::default();
     (0..FINDINGS_LIMIT + 5).for_each(|number| findings.loss(number.to_string(), 1));
     findings.remark("it was slow".to_owned());
-    let further = findings.losses().find(|(cause, _)| *cause == "further causes");
+    let further =
+        findings.losses().find(|(cause, _)| *cause == "further causes, which the logs of the builders name");
     assert_eq!(further.map(|(_, events)| *events), Some(5));
     assert_eq!(findings.remarks(), ["it was slow"]);
 }

@@ -24,7 +24,7 @@ impl PeerMembership<'_> {
         };
         if !is_told {
             let named = self.plan.named(peer);
-            tracing::warn!(%peer, cause, "lost the connection to {named}: {cause}; its log says more");
+            tracing::warn!(%peer, cause, "the connection to {named} is lost: {cause}; it registers again by itself while it is running, else see its log and start it again");
         }
     }
 
@@ -46,7 +46,7 @@ impl PeerMembership<'_> {
         let seat = self.roster.source(index);
         let (source, named) = (seat.id, self.plan.named(Peer::Source(seat.id)));
         let then = if is_awaited { "the run waits for it" } else { "events are built without it" };
-        tracing::warn!(%source, cause, "{named} is down, and {then}: {cause}; its log says more");
+        tracing::warn!(%source, cause, "{named} is down, and {then}: {cause}; it registers again by itself while it is running, else see its log and start it again");
         if self.roster.contributing().is_empty() {
             let limit = self.plan.absence_limit(seat.connection.is_some());
             self.pulse.lose_sources(now, limit);
@@ -77,18 +77,21 @@ impl PeerMembership<'_> {
         let source = self.roster.source(index).id;
         let named = self.plan.named(Peer::Source(source));
         let is_quiet = self.roster.readouts().is_quiet(index);
-        match (is_quiet, status.state) {
-            (false, _) => tracing::info!(%source, "the readout of {named} delivers fragments again"),
-            (true, ReadoutState::Gone) => {
-                tracing::warn!(%source, "{named} has no readout, because its front ends have closed their connections: start its readout program again");
-            }
-            (true, _) => {
-                tracing::warn!(%source, "{named} has no readout, because nothing arrives for events that wait: look at its readout program")
-            }
-        }
         let waits = self.plan.on_source_loss == SourceLoss::Wait
             && !self.phase.is_draining()
             && self.roster.owing().owes(index);
+        let then = if waits { "the run waits for it" } else { "events are built without it" };
+        match (is_quiet, status.state) {
+            (false, _) => {
+                tracing::info!(%source, "the readout of {named} delivers fragments again, and events expect them again")
+            }
+            (true, ReadoutState::Gone) => {
+                tracing::warn!(%source, "{named} has no readout, because its front ends have closed their connections, and {then}: start its readout program again");
+            }
+            (true, _) => {
+                tracing::warn!(%source, "{named} has no readout, because nothing arrives for events that wait, and {then}: look at its readout program");
+            }
+        }
         self.roster.set_awaited(index, is_quiet && waits);
         self.due.roster = true;
     }

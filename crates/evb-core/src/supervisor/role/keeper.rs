@@ -157,7 +157,7 @@ impl Keeper {
     pub(super) fn handle_failure(&mut self, error: String, now: Instant) -> bool {
         let name = &self.name;
         if self.fails.is_none() {
-            tracing::warn!(path = name, %error, "the supervisor's journal {name} cannot be written, and the run takes no triggers: {error}; make room on its disk");
+            tracing::warn!(path = name, %error, "the supervisor's journal {name} cannot be written, and the run takes no triggers: {error}; make room on its disk within {} s, after which the run goes on without the journal", PATIENCE.as_secs());
         }
         let (since, _) = self.fails.get_or_insert((now, error));
         let is_hopeless = now.since(*since) >= PATIENCE;
@@ -178,7 +178,7 @@ impl Keeper {
         tracing::warn!(
             "{problem}; keep this supervisor running until the run is over, because no other could go on with the run, and repair the disk"
         );
-        problem
+        problem + "; repair its disk before the next run"
     }
 
     /// Handles the passage of time: notes if the run has to wait for the disk, and logs a long wait
@@ -191,7 +191,7 @@ impl Keeper {
             self.is_told = true;
             tracing::warn!(
                 path = name,
-                "the disk of the supervisor's journal {name} does not answer, so the run takes no triggers: look at the disk"
+                "the disk of the supervisor's journal {name} does not answer, so the run takes no triggers until it does: look at the disk"
             );
         } else if !self.is_stalled && mem::take(&mut self.is_told) {
             tracing::warn!(

@@ -156,7 +156,9 @@ fn a_source_whose_fragments_do_not_state_their_run_says_so() {
     );
     assert_eq!(
         said(2),
-        ["source 3: its front end did not state the run of 9 fragments, which may be of another one"]
+        [
+            "source 3: its front end did not state the run of 9 fragments, which may be of another one: let it state the run, as protocol 2 can"
+        ]
     );
 }
 
@@ -177,8 +179,8 @@ fn what_a_trigger_counter_shows_is_said() {
     assert_eq!(
         remarks(&found),
         [
-            "the trigger counter of source 3 left out 8 numbers in 2 gaps: its boards missed triggers, or their fragments were lost",
-            "1 fragment of source 3 came after one with a later trigger counter, and was placed"
+            "the trigger counter of source 3 left out 8 numbers in 2 gaps: its boards missed triggers, or their fragments were lost: look at the boards and their links",
+            "1 fragment of source 3 came after one with a later trigger counter, and was placed in their events all the same"
         ]
     );
     assert_eq!(

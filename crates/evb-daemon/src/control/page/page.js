@@ -106,15 +106,15 @@ function away(error) {
   name(document.body, status ? "away" : "new away");
   const since = `since ${clock(heard)}`;
   text($("#link"), `not connected ${since}`);
-  text($("#state-label"), error.status ? `evbd answers ${error.status}` : "evbd does not answer");
+  text($("#state-label"), error.status ? `evbd answers with HTTP status ${error.status}` : "evbd does not answer");
   text($("#state"), "Not connected");
-  text($("#state-below"), `${since}; ${error.status ? error.message : "tries again every second"}`);
+  text($("#state-below"), `${since}; ${error.status ? `${error.message}; ` : ""}the run may go on; this page tries again every second`);
   name($("#state-tile"), "tile away");
   for (const id of ["rate", "dead", "throughput"]) {
     text($(`#${id}`), "–");
     text($(`#${id}-below`), "");
   }
-  if (status) showProblems({ state: "", problems: [{ severity: "rest", subject: "Old figures:", text: `all below is as it was at ${clock(heard)}.`, remedy: "" }] });
+  if (status) showProblems({ state: "", problems: [{ severity: "rest", subject: "Old figures:", text: `all below is as it was at ${clock(heard)}.`, remedy: error.status ? error.remedy : "look whether evbd and its host run, and the network to it; this page connects again by itself" }] });
   document.title = "Not connected – evb";
   showButtons();
 }
@@ -125,7 +125,7 @@ function lock(error) {
   text($("#link"), "a token is needed");
   text($("#state-label"), "evbd asks for a token");
   text($("#state"), "Locked");
-  text($("#state-below"), "give the token above");
+  text($("#state-below"), "enter the token above to see the run, which does not depend on this page");
   document.title = "Locked – evb";
   askForToken("see", hasToken() ? `${error.message}.` : "");
 }
@@ -149,7 +149,7 @@ function showButtons() {
   }
   for (const field of [$("#kind"), $("#comment")]) field.disabled = looksOn;
   $("#open-owing").disabled = isAway || looksOn || !status?.survey;
-  text($("#access"), looksOn ? "you may look, not command" : "");
+  text($("#access"), looksOn ? "you may look, but not give commands" : "");
   $("#have-token").hidden = !looksOn;
 }
 
@@ -165,7 +165,8 @@ async function give(what, body = {}, words = what) {
     answer("", `${words}: done at ${clock(new Date())}${state ? `; ${state}` : ""}`);
     if (what === "start") $("#comment").value = "";
   } catch (error) {
-    answer("bad", `${words} refused by ${error.refusedBy}: ${error.message}.`, error.remedy && ` → ${error.remedy}`);
+    const who = error.status ? `refused by ${error.refusedBy}` : "without an answer";
+    answer("bad", `${words} ${who}: ${error.message}.`, error.remedy && ` → ${error.remedy}`);
     if (error.status === 401) askForToken("command", `${error.message}.`);
   }
   busy = null;

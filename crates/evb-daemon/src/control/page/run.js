@@ -14,10 +14,13 @@ function problems(status) {
   if (!isUnderWay(status)) {
     const { last_run: last, last_error: error } = status;
     if (error && !(last && error.includes(last.verdict))) {
-      found.push({ severity: status.state === "Failed" ? "bad" : "warning", subject: "evbd", text: error, remedy: "" });
+      const failed = status.state === "Failed";
+      const remedy = failed ? "correct that, then reset, configure and start" : "no run is under way; the log of the part that is named says more";
+      found.push({ severity: failed ? "bad" : "warning", subject: "run control", text: error, remedy });
     }
     if (last?.exit_code) {
-      found.push({ severity: "warning", subject: `run ${last.run}, which is over`, text: last.verdict, remedy: "" });
+      const remedy = "the report of that run and the logs name the sources, builders and events";
+      found.push({ severity: "warning", subject: `run ${last.run}, which is over`, text: last.verdict, remedy });
     }
   }
   return found.sort((a, b) => (b.severity === "bad") - (a.severity === "bad"));
@@ -29,7 +32,7 @@ export function showProblems(status) {
   const found = problems(status).map((problem, index) => ({ ...problem, index }));
   const shown = found.slice(0, SHOWN);
   if (!found.length) shown.push({ index: 0, severity: "", subject: "No problems.", text: "", remedy: "" });
-  if (found.length > SHOWN) shown.push({ index: SHOWN, severity: "rest", subject: `${found.length - SHOWN} more`, text: "", remedy: "" });
+  if (found.length > SHOWN) shown.push({ index: SHOWN, severity: "rest", subject: `and ${found.length - SHOWN} more`, text: "", remedy: "mend those above first; evbd ctl status lists more" });
   rows($("#problems"), shown, (p) => p.index, () => make("p", "", make("b"), " ", make("span"), " ", make("span", "note")), (row, problem) => {
     name(row, problem.severity);
     text(row.children[0], problem.subject);
@@ -52,8 +55,8 @@ function below(status) {
   const words = [kind, comment].filter(Boolean).join(": ");
   const since = status.begin ? `since ${day(status.begin)}` : "";
   if (isUnderWay(status)) return [duration(survey?.running_s), since, words].filter(Boolean).join(" · ");
-  if (status.state === "Failed") return "read why, fix the cause, then reset";
-  if (run === null || run === undefined) return "configure opens the next run";
+  if (status.state === "Failed") return "correct what is named below, then reset, configure and start";
+  if (run === null || run === undefined) return "no run is open: configure opens the next one";
   if (status.ready) return "ready to start";
   const missing = status.waiting_for ?? [];
   return missing.length ? `waits for ${missing.slice(0, 4).join(", ")}${missing.length > 4 ? ` and ${missing.length - 4} more` : ""}` : "";
@@ -104,8 +107,8 @@ export function showLedger(status) {
   width($("#bar .outstanding"), outstanding / events?.triggered || 0);
   width($("#bar .unaccounted"), open / events?.triggered || 0);
   const note = !events?.triggered ? ""
-    : open ? `does not close: ${count(Math.abs(open))} ${open > 0 ? "unaccounted for" : "too many"}`
-    : outstanding || isUnderWay(status) ? "open: none unaccounted for so far"
+    : open ? `does not close: ${count(Math.abs(open))} triggers ${open > 0 ? "unaccounted for" : "too many"}, a fault of evb: report it with the logs`
+    : outstanding || isUnderWay(status) ? "so far, every trigger is accounted for; the run goes on"
     : "✓ closed: every trigger is accounted for";
   text($("#ledger-note"), note);
   $("#bar").setAttribute("aria-label", `Ledger: ${note}`);

@@ -26,8 +26,8 @@ export const hasToken = () => token !== null;
 /// Nobody there: `status` 0.
 export class Refused extends Error {
   constructor(status, { request, refused_by, reason, remedy } = {}) {
-    super(reason ?? `evbd answers ${status}`);
-    Object.assign(this, { status, request, refusedBy: refused_by ?? "evbd", remedy: remedy ?? "" });
+    super(reason ?? `the answer has HTTP status ${status} and no reason`);
+    Object.assign(this, { status, request, refusedBy: refused_by ?? "evbd", remedy: remedy ?? "look at the log of evbd, and of a proxy in between" });
   }
 }
 
@@ -43,7 +43,7 @@ async function ask(method, path, body, patience) {
     });
     answer = await response.json().catch(() => ({}));
   } catch {
-    throw new Refused(0, { reason: "evbd does not answer", remedy: "look whether it runs, and whether the network does" });
+    throw new Refused(0, { reason: "evbd does not answer", remedy: "look whether it runs, and the network to it; the state of the run shows whether a command took effect" });
   }
   if (!response.ok) throw new Refused(response.status, answer);
   return answer;

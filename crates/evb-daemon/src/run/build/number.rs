@@ -66,11 +66,11 @@ pub(in crate::run) fn next_number(
 
 fn next(highest: RunNumber, state: Option<&StateDir>) -> Result<RunNumber, RunError> {
     highest.number().checked_add(1).map(RunNumber::new).ok_or_else(|| {
-        let place = state.map_or(String::new(), |state| format!(", which {} knows", state.path().display()));
+        let place = state.map_or(String::new(), |state| format!(", as {} says", state.path().display()));
         RunError::Unmet {
             key: "run.number",
-            reason: format!("there is no run number after {highest}{place}"),
-            remedy: "move the files of that run elsewhere, or set `run.number` to a free number".to_owned(),
+            reason: format!("an earlier run has the number {highest}{place}, and there is no number after it"),
+            remedy: "move that run's files and its entry in the state directory elsewhere, or set `run.number` to a free number".to_owned(),
         }
     })
 }
@@ -81,7 +81,7 @@ fn taken(run: RunNumber, id: &str, state: &Path, highest: Option<RunNumber>) -> 
     let or = if follows { ", or leave it out to have the next free one" } else { "" };
     RunError::Unmet {
         key: "run.number",
-        reason: format!("run {run} was taken before ({id}, says {})", state.display()),
+        reason: format!("{} has an earlier run with the number {run} (run id {id})", state.display()),
         remedy: format!("choose another `run.number`{or}"),
     }
 }
@@ -91,7 +91,7 @@ fn unusable(error: &impl std::fmt::Display) -> RunError {
     RunError::Unmet {
         key: "supervisor.journal",
         reason: error.to_string(),
-        remedy: "`supervisor.journal` names the file".to_owned(),
+        remedy: "no run starts before that".to_owned(),
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn executor(config: &Config, hosted: &[Peer]) -> Result<Option<Choice
 
 /// Returns the error for a key of the configuration that this host cannot fulfil.
 fn unmet(key: &'static str, error: &impl std::fmt::Display) -> RunError {
-    let remedy = format!("`evbd doctor` shows what this host can do; `{key}` chooses what evb uses");
+    let remedy = "`evbd doctor` shows what this host can do".to_owned();
     RunError::Unmet { key, reason: error.to_string(), remedy }
 }
 

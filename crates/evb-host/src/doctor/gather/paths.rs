@@ -48,7 +48,9 @@ pub(super) fn paths(peers: &[Peer], links: &[Link]) -> Vec<PathFacts> {
 fn path(peer: &Peer, links: &[Link], echoes: Fact<Echoes>) -> PathFacts {
     let device = peer.route.as_ref().map_err(Clone::clone).and_then(|route| {
         let link = links.iter().find(|link| link.index == route.device);
-        link.map(|link| link.name.clone()).ok_or_else(|| Unavailable::new("its network device is gone"))
+        link.map(|link| link.name.clone()).ok_or_else(|| {
+            Unavailable::new("the network device on the way to it is gone; run `evbd doctor` again")
+        })
     });
     let mut path = PathFacts {
         who: peer.who(),

@@ -42,7 +42,9 @@ pub(super) fn link(device: &DeviceFacts, _: Option<&Demand>) -> Fact<Judgement> 
         json!({ "up": link.up, "carrier": link.carrier, "kind": link.kind, "driver": driver, "index": link.index }),
     );
     Ok(match (link.up, is_dead) {
-        (false, _) => judgement.bad(Some(format!("ip link set {} up", link.name))),
+        (false, _) => judgement
+            .bad(Some(format!("ip link set {} up", link.name)))
+            .also(", and while it is down, no data passes"),
         (true, true) => {
             judgement.bad(None).also(", but the port is dead: look at its cable and at the switch")
         }
@@ -96,7 +98,7 @@ pub(super) fn mtu(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judgeme
     let Some(demand) = too_large else { return Ok(judgement.good()) };
     let asked = demand.mtu.count();
     let judgement = judgement.because(format!(
-        "the configuration says {asked}: write mtu = {mtu} in [network], or set the device"
+        "the configuration says mtu = {asked}, more than this device sends: write mtu = {mtu} in [network], or set the device"
     ));
     let command = Some(format!("ip link set {} mtu {asked}", device.link.name));
     // TCP adapts to a smaller MTU with smaller packets, whose headers use some of the budget's

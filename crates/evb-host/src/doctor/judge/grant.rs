@@ -85,7 +85,8 @@ fn ratio(demand: &Demand, time: Duration) -> Option<f64> {
 
 pub(super) fn budget(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
     let missing = |reason: &str| Unavailable::new(reason);
-    let demand = demand.ok_or_else(|| missing("no configuration was given"))?;
+    let demand =
+        demand.ok_or_else(|| missing("no configuration was given; give it as in `evbd doctor evb.toml`"))?;
     let link_rate = demand
         .link_rate
         .ok_or_else(|| missing("the configuration states no link_rate; add it to [network]"))?;
@@ -94,7 +95,7 @@ pub(super) fn budget(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> 
         missing(&format!("of no concern, because with mode = \"{mode}\" no lane waits for a round trip"))
     })?;
     let RoundTrip { time, how, is_partial } = round_trip(facts)
-        .ok_or_else(|| missing("no peer answers ping, and the loopback cannot be measured"))?;
+        .ok_or_else(|| missing("no peer answers ping, and the loopback cannot be measured; let a peer answer ping, or name one with --peer"))?;
     let ratio = ratio(demand, time).unwrap_or_default();
     let judgement = Judgement::new(
         format!(

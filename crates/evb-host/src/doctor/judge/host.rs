@@ -23,7 +23,7 @@ const PUNCTUAL: Duration = Duration::from_micros(100);
 const COMFORTABLE: f64 = 2.0;
 
 pub(super) const CORES_MATTER: &str =
-    "sources, builders and the kernel's network stack run at the same time; spinning needs 4 cores";
+    "sources, builders and the kernel's network stack run at the same time, for which evb wants 4 cores";
 const _: () = assert!(SPIN_CORES == 4);
 
 pub(super) fn clock(facts: &Facts, _: Option<&Demand>) -> Fact<Judgement> {
@@ -43,7 +43,11 @@ pub(super) fn clock(facts: &Facts, _: Option<&Demand>) -> Fact<Judgement> {
     }
     let has_better = source.current != "tsc" && source.available.iter().any(|name| name == "tsc");
     let path = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-    Ok(judgement.better(has_better.then(|| format!("echo tsc > {path}"))))
+    Ok(if has_better {
+        judgement.better(Some(format!("echo tsc > {path}")))
+    } else {
+        judgement.better(None).also(": use another host if this one does not reach the rate")
+    })
 }
 
 pub(super) fn timers(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
@@ -102,7 +106,9 @@ pub(super) fn cores(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
     Ok(if (allowed.len() as f64).min(granted) >= SPIN_CORES as f64 {
         judgement.good()
     } else {
-        judgement.better((allowed.len() < online.len()).then(affinity))
+        let command = (allowed.len() < online.len()).then(affinity);
+        let remedy = if command.is_none() { ": give this host or process more cores" } else { "" };
+        judgement.better(command).also(remedy)
     })
 }
 
@@ -141,6 +147,9 @@ fn list(cores: &BTreeSet<usize>) -> String {
     runs.iter().map(run).collect::<Vec<_>>().join(",")
 }
 
+/// The reason without a verdict where the configuration does not say what the roles here copy.
+const UNKNOWN_NEED: &str = "what the roles of this host need is not known: write `link_rate` in [network], and run this where a source or builder is";
+
 pub(super) fn memory(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
     let found = known(&facts.memory)?;
     let threads =
@@ -155,7 +164,7 @@ pub(super) fn memory(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> 
         }),
     );
     let Some(needed) = needed else {
-        return Ok(if demand.is_some() { judgement } else { judgement.good() });
+        return Ok(if demand.is_some() { judgement.because(UNKNOWN_NEED) } else { judgement.good() });
     };
     let ratio = found.rate.bytes_per_second() / needed.bytes_per_second().max(1.0);
     let remedy = if ratio < COMFORTABLE { ": host fewer of them here, or use a faster host" } else { "" };

@@ -79,9 +79,14 @@ pub(super) fn qdisc(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judge
                 .bad(remove)
                 .because(format!("it passes only {rate}, but the configuration assumes {link}")),
             Some(_) => judgement.good().because("it passes what the configuration asks"),
-            None => judgement.because(format!("nothing above {rate} passes")),
+            None => {
+                let why = format!("nothing above {rate} passes: remove this qdisc if the link carries more");
+                judgement.because(why)
+            }
         },
-        Kind::Classes => judgement.because("its classes decide what passes, and doctor does not judge them"),
+        Kind::Classes => judgement.because(
+            "its classes decide what passes, which is not judged here: see that they let through what evb sends (`tc class show`)",
+        ),
         Kind::NoQueue | Kind::Plain => match (remark(device, demand), &device.fq_exists) {
             (Some(remark), _) => judgement.good().because(remark),
             (None, Ok(false)) => judgement.better(None).because(
@@ -187,7 +192,9 @@ pub(super) fn proof(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judge
             return Ok(judgement.good());
         }
         let seen = tried.map_or("it could not be tried", |proved| proved.proof.why.as_str());
-        let judgement = judgement.because(format!("the configuration asks for {asked}: {seen}"));
+        let judgement = judgement.because(format!(
+            "the configuration asks for {asked}, without which a run is refused: {seen}; offload = \"auto\" in [shaping] permits another way"
+        ));
         return Ok(judgement.bad(command_for(asked, device)));
     }
     if let Some(remark) = remark(device, demand) {

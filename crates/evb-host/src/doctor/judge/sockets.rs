@@ -42,7 +42,8 @@ fn buffer(
     if got >= asked {
         judgement.good()
     } else if is_configured {
-        judgement.bad(command).because("the configuration asks for it, but does not get it")
+        let why = format!("the configuration asks for {asked}, and the kernel gives only {got}");
+        judgement.bad(command).because(why)
     } else if demand.is_some_and(|demand| !demand.by_datagrams) {
         judgement.good().because("this configuration uses TCP, which sizes its own buffers")
     } else {
@@ -104,12 +105,15 @@ pub(super) fn congestion(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgeme
     if *got != facts.asked {
         let command = how_to_get(&facts.asked, &available.unwrap_or_default(), &allowed.unwrap_or_default());
         let is_configured = demand.is_some_and(|demand| demand.congestion_control.is_some());
+        let remedy = if command.is_none() { ": `dmesg` may say why" } else { "" };
+        let judgement = judgement
+            .because(format!("evb asks for {}, and the kernel uses {got} instead{remedy}", facts.asked));
         return Ok(if is_configured { judgement.bad(command) } else { judgement.better(command) });
     }
     // doctor accepts BBR as a deliberate choice, but recommends another congestion control: BBR
     // reaches only 923 to 943 of 952 Mbit/s.
     Ok(if got.starts_with("bbr") {
-        let why = "BBR paces on its own, and fills less of the link than cubic: choose cubic";
+        let why = "BBR paces on its own, and fills less of the link than cubic: write congestion_control = \"cubic\" in [network]";
         judgement.better(None).because(why)
     } else {
         judgement.good()

@@ -34,6 +34,7 @@ device eth0
                                        no way
 
 1 bad, 1 could be better, 1 good, 2 unknown
+A line with > is a command for root that improves what is above it.
 ";
     assert_eq!(page(&findings), expected);
 }

@@ -119,7 +119,7 @@ impl BuilderDatagrams {
         if let Err(error) = sent
             && let Some(unsaid) = self.log.next_line()
         {
-            tracing::warn!(%peer, %error, unsaid, "this builder cannot send a UDP packet to the source at {peer}: {error}; check the network and the firewall of this host");
+            tracing::warn!(%peer, %error, unsaid, "this builder could not send a UDP packet to the source at {peer}, and sends its content again: {error}; if this goes on, check the network and the firewall of this host");
         }
     }
 

@@ -79,7 +79,9 @@ impl Timing {
 
     fn words(&self, count: usize, gap: Duration, witness: &str) -> String {
         if self.seen == 0 {
-            return format!("none of {count} datagrams was seen to leave; is the peer running?");
+            return format!(
+                "none of {count} datagrams was seen to leave, perhaps because the peer does not run"
+            );
         }
         let lost = if self.seen < count {
             format!("{} of {count} lost, ", count - self.seen)
@@ -190,12 +192,12 @@ pub(super) fn by_timer(executor: &Software, trial: &Trial) -> io::Result<TrialRe
         why: match (timing.median, timing.p99) {
             (Some(median), Some(p99)) => {
                 format!(
-                    "{waits} departs {:?} from the asked time at the median, {:?} at the worst of {COUNT}",
+                    "of {COUNT} packets sent by {waits}, the typical one left {:?} off its time, and the worst {:?}",
                     rounded(median),
                     rounded(p99)
                 )
             }
-            _ => format!("{waits}; its departures could not be seen"),
+            _ => format!("this host does not show when packets sent by {waits} leave"),
         },
     })
 }

@@ -56,7 +56,7 @@ impl DatagramSender {
             Ok(sent) => {
                 if !self.gso.state().is_on() {
                     tracing::info!(
-                        "the kernel of this host again cuts large writes into datagrams (UDP GSO): the full throughput is back"
+                        "the kernel of this host again cuts large writes into datagrams (UDP GSO): the full throughput is back, and nothing needs to be done"
                     );
                     self.gso.worked();
                 }
@@ -88,7 +88,7 @@ impl DatagramSender {
         self.counts.gso_refused += 1;
         self.gso.refused(clock::now());
         if self.counts.gso_refused == 1 {
-            tracing::warn!(%error, "the kernel of this host refuses to cut large writes into datagrams (UDP GSO), so each datagram is sent alone and throughput falls to a tenth: {error}; `evbd doctor` checks the network card");
+            tracing::warn!(%error, "the kernel of this host refuses to cut large writes into datagrams (UDP GSO), so each datagram is sent alone, which loses no data, but throughput may fall to a tenth: {error}; `evbd doctor` checks the network card");
         }
     }
 

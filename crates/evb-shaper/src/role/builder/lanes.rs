@@ -60,11 +60,12 @@ impl BuilderRole {
         let lane = LaneIndex::new(self.admission.check(hello, self.plan.sources())?);
         let source = self.plan.sources()[lane];
         if !self.core.meet(lane, Incarnation::new(hello.incarnation), now) {
-            let detail = format!("a newer process has taken over the role of source {source}");
+            let detail =
+                format!("a newer process has taken over the role of source {source}: end the older one");
             return Err(Refusal::because(Reason::DuplicateId, detail));
         }
         // A source has only one connection: if it opens another, the previous one is dead.
-        self.end_lane(lane, &"its source opened a new connection", now);
+        self.end_lane(lane, &"its source opened a new one, which takes its place", now);
         self.closing.remove(lane);
         let held = self.core.handle_lane_connected(lane, now);
         let identity = self.admission.identity;
@@ -112,7 +113,7 @@ impl BuilderRole {
         let gone: LaneSet = before.iter_without(&self.up).map(LaneIndex::new).collect();
         for lane in gone.iter() {
             if self.lanes[lane] != LaneState::Closed {
-                self.drop_lane(lane, &"its source is down", now);
+                self.drop_lane(lane, &"the supervisor counts that source as down", now);
             }
         }
     }
@@ -187,7 +188,7 @@ impl BuilderRole {
             tracing::warn!(
                 source_id,
                 unsaid,
-                "the connection (lane) from {named} is down: {cause}; {named} connects again by itself while it is running; if it has crashed, see its log and start it again"
+                "the connection (lane) from {named} is down: {cause}; {named} connects again by itself while it is running, and its log says more"
             );
         }
         self.forget_records(lane);

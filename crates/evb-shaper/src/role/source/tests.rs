@@ -242,7 +242,10 @@ fn a_source_whose_supervisor_is_gone_for_good_says_what_it_holds() {
     };
     let Err(RoleFault::Abandoned { cause, tried, last, held }) = *ended else { panic!("{ended:?}") };
     assert_eq!((cause.as_str(), last.as_str(), tried), ("reset", "nobody there", Duration::from_secs(5)));
-    assert!(held.starts_with("this source still holds 1 fragments of assigned events, and 1 of"), "{held}");
+    assert!(
+        held.starts_with("what this source held is lost: 1 fragment of assigned events, and 1 of"),
+        "{held}"
+    );
 }
 
 #[test]

@@ -41,6 +41,9 @@ fn what_is_no_tree_is_refused() {
     let twice = [trunk("a", None, &[source(1)]), trunk("b", None, &[source(1)])];
     let refused = |trunks: &[Trunk]| Tree::check(trunks).expect_err("refused");
     assert_eq!(refused(&twice), "trunk `b`: source 1 is a member twice");
-    assert_eq!(refused(&[trunk("a", Some(0), &[])]), "the trunk above `a` does not stand before it");
+    assert_eq!(
+        refused(&[trunk("a", Some(0), &[])]),
+        "the trunk above `a` is listed after it, and must come before it"
+    );
     assert_eq!(Tree::check(&[trunk("a", None, &[]), trunk("b", Some(0), &[])]), Ok(()));
 }

@@ -97,7 +97,7 @@ fn a_change_that_was_refused_is_not_kept() {
 fn builders_that_change_before_a_run_open_it_anew() {
     let mut stage = Stage::in_state(State::Configured);
     assert_eq!(stage.answer(Request::Remove(builder(1))), Some(Ok(State::Configured)));
-    let close = LeaderOutput::Close("the builders of the run have changed".to_owned());
+    let close = LeaderOutput::Close("an operator changed the builders of the run".to_owned());
     assert_eq!(stage.told(), [close, open(Some(&[2]))]);
     stage.refuses = Some("-".to_owned());
     stage.is_slow = true;

@@ -37,7 +37,10 @@ fn a_start_waits_for_missing_peers_until_its_time_is_over() {
     assert_eq!(stage.leader.next_timeout(), None);
     stage.begun(missing());
     let refusal = refused(&mut stage, start);
-    assert_eq!((refusal.refused_by.as_str(), refusal.reason.as_str()), ("builder 2", "not registered"));
+    assert_eq!(
+        (refusal.refused_by.as_str(), refusal.reason.as_str()),
+        ("builder 2", "not registered with the supervisor")
+    );
     assert!(refusal.remedy.contains("evbd ctl remove-builder 2"), "{refusal}");
     assert_eq!((stage.state(), stage.leader.next_timeout()), (State::Configured, None));
     assert!(stage.last_error().contains("builder 2"));
@@ -115,7 +118,7 @@ fn builders_that_change_during_a_start_end_it() {
             let refusal = refused(&mut stage, start);
             assert_eq!(
                 (refusal.refused_by.as_str(), refusal.reason.as_str()),
-                ("a later command", "the builders of the run have changed")
+                ("run control", "an operator changed the builders of the run")
             );
             assert!(matches!(stage.told()[..], [.., LeaderOutput::Close(_), LeaderOutput::Open { .. }]));
             // What becomes of the beginning of the old run does not matter.
@@ -146,7 +149,7 @@ fn a_stop_during_a_start_is_refused_and_a_reset_ends_it() {
     }
     assert!(stage.answers.is_empty());
     assert_eq!(stage.command(Command::Reset), Some(Ok(State::Unconfigured)));
-    assert_eq!(refused(&mut stage, start).reason, "reset");
+    assert_eq!(refused(&mut stage, start).reason, "an operator reset the system");
     stage.begun(Ok(()));
     assert_eq!(stage.state(), State::Unconfigured);
 }
@@ -183,7 +186,7 @@ fn an_annotation_belongs_to_one_run_and_must_fit() {
     let annotation = Annotation { kind: "cosmic".to_owned(), comment: "night".to_owned() };
     let comment = "x".repeat(Annotation::MAX_COMMENT + 1);
     let refusal = stage.answer(Request::Start(Annotation { comment, ..annotation.clone() })).unwrap();
-    assert_eq!(refusal.unwrap_err().remedy, "shorten it");
+    assert_eq!(refusal.unwrap_err().remedy, "shorten what is too long, and start again");
     stage.ask(Request::Start(annotation.clone()));
     assert_eq!(stage.told(), [LeaderOutput::Begin(annotation.clone())]);
     stage.begun(Ok(()));
