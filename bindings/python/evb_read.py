@@ -1094,11 +1094,11 @@ def _print_head(file):
     run = "run %d" % header.run + (" (%s)" % header.run_id[:8] if header.run_id else "")
     _say("%s: %s, epoch %d, %s, file %d, %d B, format %d, index %s, by %s" % (
         file.path, run, header.epoch, who, header.sequence, file.size, header.version, file.index_state,
-        _shown(header.creator) or "unknown"))
+        _shown(header.creator) or "a program that it does not name"))
     if file.recovered:
         _say("! the header is damaged; recovered from %s; `evbd merge` makes a file with a whole header" % _ORIGINS[file.recovered])
     if header.begun_unix_ns:
-        _say("run begun %s (supervisor's clock: %s)" % (utc_text(header.begun_unix_ns), header.clock))
+        _say("run begun %s%s" % (utc_text(header.begun_unix_ns), _OF_CLOCK.get(header.clock, "")))
     for what, text in (("kind", header.kind), ("comment", header.comment)):
         if text:
             _say("%s: %s" % (what, _shown(text)))
@@ -1108,6 +1108,11 @@ def _print_head(file):
         what, why = "excluded" if one.excluded else "included", one.why and " (%s)" % _shown(one.why)
         _say("source %d is %s from event %d on%s" % (one.source, what, one.from_event, why))
 
+
+_OF_CLOCK = {
+    "synchronised": " (supervisor's clock: synchronised)",
+    "not synchronised": " (supervisor's clock: not synchronised, so UTC in this file may be off)",
+}
 
 _ORIGINS = {
     "closing block": "the closing block, so nothing is lost",
@@ -1201,7 +1206,8 @@ class _Tally:
             events, events - incomplete, " (of these, %s)" % ", ".join(without) if without else "", incomplete,
             "%d misaligned, " % misaligned if misaligned else "", self.superseded, self.payload, "clean" if clean else "NOT CLEAN"))
         if incomplete:
-            _say("incomplete events: the logs of the missing sources say why; the other fragments are intact")
+            _say("incomplete events: their other fragments are intact, and can be used; before the next run, check the process, the front"
+                 " end and the network of the missing sources, whose logs say more")
         if self.superseded:
             _say("superseded copies: nothing needs to be done; another builder built these events again, and the newer copy of each counts")
         return clean
@@ -1228,7 +1234,8 @@ def _verify(runs, epochs):
 def _several(runs):
     """Why these runs cannot be read as one, and what to do."""
     unknown = Counter(run.number for run in runs if not run.run_id)
-    way_out = "choose one with --run, by its number or, if that is not enough, by the first digits of its id"
+    shared = len({run.number for run in runs}) < len(runs)
+    way_out = "choose one with --run, by %s" % ("the first digits of its id" if shared else "its number")
     if any(count > 1 for count in unknown.values()):
         way_out = "choose the records of one with --epoch A..B, or take them for one run with --same-run"
     return "the files are of %d runs: %s; %s" % (len(runs), ", ".join(map(str, runs)), way_out)
@@ -1268,7 +1275,7 @@ def _epochs(text):
     try:
         return int(first or 0), int(last or (1 << 64) - 1) if dots else int(first)
     except ValueError:
-        raise argparse.ArgumentTypeError("%r is no range of epochs: give A..B, A.. or ..B" % text) from None
+        raise argparse.ArgumentTypeError("%r is no range of epochs: give --epoch A..B, A.. or ..B" % text) from None
 
 
 def _arguments(arguments):

@@ -298,7 +298,7 @@ async fn connection(
     let count = fragments.count();
     match ended {
         Ok(()) => {
-            tracing::info!(source, %peer, "the front end {peer} has closed its connection to this source, after {}, which all arrived; if it should go on, see its log", counted(count, "fragment"))
+            tracing::info!(source, %peer, "the front end {peer} has closed its connection to this source, after {}, which all arrived; nothing needs to be done, unless it should send more: then start it again", counted(count, "fragment"))
         }
         Err(FrontEndError::Push(PushError::Ended)) => {}
         Err(reason) => {
@@ -311,7 +311,7 @@ async fn connection(
             ) {
                 front_ends.count_malformed();
             }
-            tracing::warn!(source, %peer, %reason, "closed the connection of the front end {peer} to this source: {reason}; then let it connect again");
+            tracing::warn!(source, %peer, %reason, "closed the connection of the front end {peer} to this source, which takes no more fragments from it, and the run goes on: {reason}; then let it connect again");
         }
     }
     if fragments.name().is_some() {

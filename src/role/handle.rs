@@ -153,7 +153,7 @@ where
         if let RoleThread::Own(Some(core)) = place
             && let Err(error) = host::pin_to_core(core)
         {
-            tracing::warn!(core, %error, "this role cannot run on core {core} alone, so it runs on any core: {error}; correct its `cpu` in the configuration");
+            tracing::warn!(core, %error, "this role cannot run on core {core} alone, so it runs on any core, which may cost throughput, but no data: {error}; correct its `cpu` in the configuration");
         }
         runtime.block_on(run());
         drop(own);
@@ -167,8 +167,8 @@ fn log(outcome: &Result<RunOutcome, RoleError>) {
         Err(error @ (RoleError::Unwanted | RoleError::Aborted)) => {
             tracing::debug!(%error, "the role ended early");
         }
-        Err(error @ RoleError::Join(_)) => {
-            tracing::warn!(%error, "this role takes no part in the run: {error}");
+        Err(error @ RoleError::Join(reason)) => {
+            tracing::warn!(%error, "this role takes no part in the run: {reason}");
         }
         Err(error) => {
             tracing::warn!(%error, "this role has left the run, whose report names the events that this costs: {error}");

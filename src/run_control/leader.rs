@@ -252,8 +252,9 @@ impl<S: System> Driver<S> {
         if let Some(builders) = builders {
             config.plan.builders = builders;
         }
-        let supervisor =
-            |error: &dyn Display| SystemError::new("the supervisor", error.to_string(), "then try again");
+        let supervisor = |error: &dyn Display| {
+            SystemError::new("the supervisor", error.to_string(), "until then, no run can be opened")
+        };
         if self.listener.as_ref().is_none_or(|(address, _)| *address != config.listen) {
             self.listener = None;
             let listener = listen(&config.listen).await.map_err(|error| supervisor(&error))?;

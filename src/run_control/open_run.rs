@@ -8,7 +8,7 @@ use std::{
 };
 
 use evb_core::{id::Peer, ledger::RunReport, run_control::leader::RunEvent, supervisor::Progress};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use super::{Joining, Role, SystemError};
 use crate::{
@@ -112,12 +112,12 @@ impl OpenRun {
                     }
                     Ok(Err(error)) => return RunEvent::NotJoined(error),
                     Err(error) if error.is_cancelled() && self.report.is_some() => {}
-                    Err(error) => return RunEvent::Broken(error.to_string()),
+                    Err(error) => return RunEvent::Broken(crashed(&error)),
                 },
                 Some(finished) = self.roles.join_next() => match finished {
                     Ok((peer, Ok(_))) => return RunEvent::RoleLeft(peer),
                     Ok((peer, Err(error))) => return RunEvent::RoleEnded(peer, error.to_string()),
-                    Err(error) => return RunEvent::Broken(error.to_string()),
+                    Err(error) => return RunEvent::Broken(crashed(&error)),
                 },
                 Some(progress) = self.progress.next(), if self.supervisor.is_some() => {
                     return RunEvent::Progress(progress);
@@ -139,12 +139,17 @@ impl OpenRun {
     }
 }
 
+/// Returns the words for a task that crashed.
+fn crashed(error: &JoinError) -> String {
+    format!("a task of this process crashed, which is a fault of evb: {error}; report this with the log")
+}
+
 async fn ended(supervisor: &mut Option<Leading>) -> Result<(RunReport, Registrations), String> {
     match supervisor {
         Some(run) => match run.await {
             Ok(Ok(led)) => Ok(led),
             Ok(Err(error)) => Err(error.to_string()),
-            Err(error) => Err(error.to_string()),
+            Err(error) => Err(crashed(&error)),
         },
         None => pending().await,
     }

@@ -5,7 +5,7 @@ use evb_core::{
     ledger::fraction,
     quantities::{counted, size},
     supervisor::{AlignmentState, BuilderSurvey, Presence, SourceSurvey, Survey},
-    trigger::numbers::AnnouncementCounts,
+    trigger::{announcement::MAX_COUNT, numbers::AnnouncementCounts},
     units::Bytes,
 };
 use serde::Serialize;
@@ -91,7 +91,8 @@ fn before_the_run(survey: &Survey, found: &mut Vec<Problem>) {
     let builders = survey.builders.iter().map(|seat| (seat.named(), seat.presence, &seat.parting));
     let up = survey.sources.iter().filter(|source| source.presence == Presence::Up);
     found.extend(up.filter_map(unconnected));
-    let remedy = "then start it again, because it does not take part without that; its log may say more";
+    let remedy =
+        "start it again once the cause is gone, which the end of its log names; until then, it takes no part";
     for (subject, _, reason) in sources
         .chain(builders)
         .filter(|(_, presence, reason)| *presence == Presence::Absent && !reason.is_empty())
@@ -334,13 +335,18 @@ fn of_groups(survey: &Survey, severity: Severity, then: &str, found: &mut Vec<Pr
 fn of_triggers(triggers: &AnnouncementCounts, found: &mut Vec<Problem>) {
     let subject = "the trigger program";
     if triggers.restarts > 0 {
-        let text =
-            format!("it counts from the beginning again; {} announcements are ignored", triggers.repeated);
+        let text = format!(
+            "it counts from the beginning again; {} announcements are ignored, and make no events",
+            triggers.repeated
+        );
         let remedy = "stop this run, and start the next one together with the trigger program, so that both count from 1";
         found.push(Problem::new(Severity::Bad, subject, text, remedy));
     }
     if triggers.too_far_ahead > 0 {
-        let text = format!("{} announcements are too far ahead, and are ignored", triggers.too_far_ahead);
+        let text = format!(
+            "{} announcements are more than {MAX_COUNT} triggers ahead, and make no events",
+            triggers.too_far_ahead
+        );
         let remedy = "let its trigger numbers begin with 1 at the start of the run, and rise by 1";
         found.push(Problem::new(Severity::Bad, subject, text, remedy));
     }
@@ -370,7 +376,14 @@ fn against_dead_time(cause: &str) -> &'static str {
         "builders are busy" => {
             "this limits the rate of the run: add builders or slots, or trigger less often"
         }
-        _ => "this limits the rate of the run: make it faster, or trigger less often",
+        cause if cause.starts_with("sink of ") => {
+            "this limits the rate of the run: check the disk or program to which it writes, or trigger less often"
+        }
+        cause if cause.starts_with("source ") => {
+            "this limits the rate of the run: look at its readout and its network, or trigger less often"
+        }
+        "too few sources of a group" => "start or include more sources of the group",
+        _ => "the report of the run names the causes: correct those with the most triggers first",
     }
 }
 

@@ -371,7 +371,7 @@ async fn rate_and_builders_stay_changed_over_runs() {
     let refusal = control.add_builder(BuilderId::new(2)).await.unwrap_err();
     assert_eq!(
         (refusal.refused_by.as_str(), refusal.reason.as_str()),
-        ("builder 2", "it takes part in the run already")
+        ("run control", "builder 2 takes part in the run already")
     );
     control.remove_builder(BuilderId::new(2)).await.unwrap();
     control.remove_builder(BuilderId::new(1)).await.unwrap_err();

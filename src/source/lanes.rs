@@ -4,7 +4,10 @@
 use std::task::{Context, Poll};
 
 use evb_core::{index::LaneIndex, session::Dial, time::Instant, units::Rate, wire::control::TrainReport};
-use evb_net::lane::{Progress, ReadBuffers};
+use evb_net::{
+    control::ConnectError,
+    lane::{Progress, ReadBuffers},
+};
 use evb_shaper::{Departure, role::SourceRole};
 
 use super::{
@@ -61,7 +64,7 @@ impl Lane {
                     role.handle_lane_up(self.index, &welcome, path, now);
                     return true;
                 }
-                Poll::Ready(Err(error)) => &{ error },
+                Poll::Ready(Err(error)) => &{ in_words(&error) },
             },
             LaneStage::Up(end) => match end.poll_input(cx, role, self.index, now, buffers) {
                 Ok(progress) => return progress == Progress::More,
@@ -109,6 +112,16 @@ impl Lane {
         let LaneStage::Up(end) = &mut self.state else { return self.past };
         let (retransmits, trains) = end.sent();
         (self.past.0 + retransmits, sum(self.past.1, trains))
+    }
+}
+
+/// Returns why a builder could not be connected to. The line of the log names the builder and its
+/// address, and says what to do.
+fn in_words(error: &ConnectError) -> String {
+    match error {
+        ConnectError::Unreachable { reason, .. } if reason.get_ref().is_some() => reason.to_string(),
+        ConnectError::Unreachable { reason, .. } => format!("it cannot be reached: {reason}"),
+        error => error.to_string(),
     }
 }
 

@@ -12,7 +12,11 @@ pub enum PushError {
     #[error(transparent)]
     Refused(#[from] Refused),
     /// The caller asked to reserve more room than the largest fragment needs.
-    #[error("{size} cannot be reserved, more than max_fragment = {limit}: raise max_fragment of this source")]
+    #[error(
+        "{} B cannot be reserved for a fragment, more than max_fragment = {} B: raise max_fragment of this source",
+        size.count(),
+        limit.count()
+    )]
     Reservation {
         /// The size that was asked for.
         size: Bytes,

@@ -69,10 +69,10 @@ pub(crate) async fn refuse_late(mut registrations: Registrations) {
 fn poll_late(registrations: &mut Registrations, cx: &mut Context<'_>) {
     while let Poll::Ready(incoming) = registrations.poll(cx, clock::now()) {
         if incoming.hello.known_run().is_some() {
-            registrations.refuse(
-                incoming,
-                Refusal::because(Reason::RunOver, "the run is over; start the role again for the next one"),
-            );
+            let peer = incoming.hello.from_peer();
+            let who = peer.map_or_else(|| "this role".to_owned(), |peer| peer.to_string());
+            let detail = format!("the run is over: start {who} again for the next one");
+            registrations.refuse(incoming, Refusal::because(Reason::RunOver, detail));
         }
     }
 }

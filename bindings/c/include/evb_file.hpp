@@ -861,7 +861,8 @@ inline std::string in_words(const char* action, const std::string& path, int err
     const std::string reason = error == 0 ? "the file has become shorter since it was opened"
                                           : std::generic_category().message(error) + " (os error " +
                                                 std::to_string(error) + ")";
-    const bool is_read = std::string(action).compare(0, 4, "read") == 0;
+    const std::string what = action;
+    const bool is_read = what.compare(0, 4, "read") == 0 || what == "open" || what == "list";
     const char* advice = is_read ? "; check the disk, or read a copy of the file" : "";
     if (error == 0) advice = "; read it again, or restore it from a copy";
     if (error == EMFILE) advice = "; raise the limit of open files, `ulimit -n`";
@@ -2462,13 +2463,16 @@ struct Runs {
 
     /// Returns the reason why these runs are not read as one.
     std::string several() const {
-        std::map<std::uint32_t, int> unknown;
-        for (const auto& one : found)
+        std::map<std::uint32_t, int> unknown, numbers;
+        for (const auto& one : found) {
+            ++numbers[one.first.number];
             if (!one.first.id.known()) ++unknown[one.first.number];
+        }
         const bool twins = std::any_of(unknown.begin(), unknown.end(), [](const auto& one) { return one.second > 1; });
         return "the files are of " + std::to_string(found.size()) + " runs: " + list() +
                (twins ? "; choose the records of one with `--epoch A..B`, or take them for one run with `--same-run`"
-                      : "; choose one with `--run`, by its number or, if that is not enough, by the first digits of its id");
+                : numbers.size() < found.size() ? "; choose one with `--run`, by the first digits of its id"
+                                                : "; choose one with `--run`, by its number");
     }
 
   private:
@@ -2996,7 +3000,7 @@ struct RunReport {
                    (damage.event ? ", event " + to_string(*damage.event) : "") + ": " + damage.what;
         }) + list(torn_tails, [](const TornTail& tail) {
             return "torn tail: " + tail.path + " at byte " + to_string(tail.offset) + ": " + in_words(tail.length) +
-                   (!tail.event ? " of an event that is not known, perhaps lost"
+                   (!tail.event ? " of an event whose id cannot be read, and which may be lost"
                     : " of event " + to_string(*tail.event) +
                           (tail.elsewhere ? ", of which there is a whole record: nothing is lost"
                                           : ", which is lost unless another file has a whole record of it"));

@@ -11,7 +11,6 @@ use evb_rs::{
 
 use crate::error::{Failure, evb_code::*, evb_fault::*};
 
-const COMPARE: &str = "compare the configurations of this program and of the supervisor";
 const REPORT: &str = "report this defect of evb";
 /// What to do after that which the reason itself says to do.
 const AGAIN: &str = "then start this source or builder again";
@@ -29,29 +28,34 @@ impl From<&RoleError> for Failure {
             RoleError::Join(ConnectError::Unreachable { .. }) => (EVB_JOIN, EVB_FAULT_PEER, AGAIN),
             RoleError::Join(ConnectError::Bind { .. }) => (EVB_JOIN, EVB_FAULT_OPERATOR, AGAIN),
             RoleError::Join(ConnectError::Refused { .. } | ConnectError::Path(_)) => {
-                (EVB_JOIN, EVB_FAULT_OPERATOR, COMPARE)
+                (EVB_JOIN, EVB_FAULT_OPERATOR, AGAIN)
             }
-            RoleError::Join(ConnectError::Handshake { .. }) => (EVB_JOIN, EVB_FAULT_PEER, COMPARE),
+            RoleError::Join(ConnectError::Handshake { .. }) => (EVB_JOIN, EVB_FAULT_PEER, AGAIN),
             RoleError::Listen { .. } => (EVB_LISTEN, EVB_FAULT_OPERATOR, AGAIN),
             RoleError::Resolve(reason) => return Self::from(reason),
             RoleError::Supervisor(_) | RoleError::Malformed(_) | RoleError::Roster(_) => {
                 (EVB_PROTOCOL, EVB_FAULT_PEER, AGAIN)
             }
             RoleError::Lane(_) => (EVB_PROTOCOL, EVB_FAULT_PEER, AGAIN),
-            RoleError::Abandoned { .. } => {
-                (EVB_LOST, EVB_FAULT_PEER, "the supervisor's log says what happened there")
-            }
+            RoleError::Abandoned { .. } => (
+                EVB_LOST,
+                EVB_FAULT_PEER,
+                "check its process, its host and the network to it; its log says more",
+            ),
             RoleError::Sink(_) => (EVB_SINK, EVB_FAULT_CALLER, AGAIN),
-            RoleError::SinkGone => (EVB_SINK, EVB_FAULT_CALLER, "the log has the text of the panic"),
+            RoleError::SinkGone => {
+                (EVB_SINK, EVB_FAULT_CALLER, "the log of this program has the text of the panic")
+            }
             RoleError::System(_) => (EVB_SYSTEM, EVB_FAULT_SYSTEM, AGAIN),
             RoleError::Memory { .. } => (EVB_MEMORY, EVB_FAULT_OPERATOR, AGAIN),
             RoleError::NoUdp => (EVB_UNSUPPORTED, EVB_FAULT_OPERATOR, AGAIN),
             RoleError::Clock(_) => (EVB_INVALID, EVB_FAULT_CALLER, "in C, that is `options.clock`"),
-            RoleError::Aborted | RoleError::Unwanted => {
-                (EVB_ABORTED, EVB_FAULT_CALLER, "do not abort before the run is over")
-            }
+            RoleError::Aborted => (EVB_ABORTED, EVB_FAULT_CALLER, "else nothing needs to be done"),
+            RoleError::Unwanted => (EVB_ABORTED, EVB_FAULT_CALLER, AGAIN),
             // `RoleError` may get more variants.
-            RoleError::Vanished | _ => (EVB_INTERNAL, EVB_FAULT_EVB, REPORT),
+            RoleError::Vanished | _ => {
+                (EVB_INTERNAL, EVB_FAULT_EVB, "the log of this program has what came before")
+            }
         };
         Self::new(code, fault, error.to_string(), remedy)
     }
@@ -110,9 +114,7 @@ impl From<&SupervisorError> for Failure {
             SupervisorError::Plan(_) | SupervisorError::TriggerInput => {
                 (EVB_PLAN, EVB_FAULT_CALLER, "then start the run again")
             }
-            SupervisorError::Aborted => {
-                (EVB_ABORTED, EVB_FAULT_CALLER, "do not abort before the run is over")
-            }
+            SupervisorError::Aborted => (EVB_ABORTED, EVB_FAULT_CALLER, "else nothing needs to be done"),
             _ => (EVB_SYSTEM, EVB_FAULT_SYSTEM, "then start the run again"),
         };
         Self::new(code, fault, error.to_string(), remedy)
@@ -129,6 +131,11 @@ impl Failure {
     /// Returns the error of a source or run that has ended.
     pub(crate) fn ended() -> Self {
         let reason = "the source takes no more fragments, because its run is over, or it has failed";
-        Self::new(EVB_ENDED, EVB_FAULT_NONE, reason, "the outcome of the source says which")
+        Self::new(
+            EVB_ENDED,
+            EVB_FAULT_NONE,
+            reason,
+            "the outcome of the source (`evb_source_finished`) says which",
+        )
     }
 }

@@ -77,8 +77,9 @@ impl Failures {
     pub(crate) fn check(&self) -> Result<(), Failure> {
         let Some((event, reason)) = self.first.get() else { return Ok(()) };
         let count = self.count.load(Relaxed);
+        let events = if count == 1 { "event" } else { "events" };
         let reason =
-            format!("the readout callback failed for {count} events, first for event {event}: {reason}");
+            format!("the readout callback failed for {count} {events}, first for event {event}: {reason}");
         let remedy =
             "correct the callback; these events lack the fragment, and the ledger counts them as incomplete";
         Err(Failure::new(evb_code::EVB_READOUT, evb_fault::EVB_FAULT_CALLER, reason, remedy))
@@ -155,7 +156,7 @@ impl OnDemand {
             },
             FAILED => {
                 let said = text::written(&reason.bytes());
-                Err(if said.is_empty() { "it gave no reason".to_owned() } else { said })
+                Err(if said.is_empty() { "it wrote no reason".to_owned() } else { said })
             }
             other => Err(format!("it returned {other}, which is no evb_readout_answer")),
         }

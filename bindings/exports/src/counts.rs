@@ -117,32 +117,41 @@ impl Counts {
     pub(crate) fn sentences(&self) -> Vec<String> {
         const SHOWN: usize = 10;
         let mut said = Vec::new();
-        for (count, what) in [
+        for (count, [one, many], what) in [
             (
                 self.incomplete(),
-                "events lack a source; the output names the missing sources, whose logs say why",
+                ["event without a source", "events without a source"],
+                "that owed a fragment: the output has their other fragments, and names the missing sources; check these before the next run",
             ),
             (
                 self.complete.saturating_sub(self.whole),
-                "complete events are without an excluded or expendable source, as they may be",
+                ["complete event", "complete events"],
+                "without an excluded or expendable source: nothing needs to be done",
             ),
             (
                 self.misaligned,
-                "events have a fragment that disagrees in its time; the output names it, and `evbd verify --align CONFIG` says why",
+                ["event with a fragment", "events with a fragment"],
+                "that disagrees in its time: leave the fragments that the output names out of the analysis; `evbd verify --align CONFIG` says why",
             ),
-            (self.other_epochs, "records of other epochs left out, as --epoch asks"),
-            (self.superseded, "superseded copies left out: the newer copy of each of these events is kept"),
+            (self.other_epochs, ["record", "records"], "of other epochs left out, as --epoch asks"),
+            (
+                self.superseded,
+                ["superseded copy", "superseded copies"],
+                "left out, and nothing needs to be done: the newer copy of each such event is kept",
+            ),
             (
                 self.duplicates,
-                "duplicates left out: the first copy of each of these events is kept; is a file given twice?",
+                ["duplicate", "duplicates"],
+                "left out: the first copy of each such event is kept; check whether a file was given twice",
             ),
             (
                 self.absent,
-                "event ids are in no file, because their triggers were inhibited or rejected, events were lost, or not all files of the run were given; --allow-gaps accepts that:",
+                ["event id", "event ids"],
+                "in no file, because triggers were inhibited or rejected, events were lost, or not all files of the run were given; if all were given, --allow-gaps accepts that:",
             ),
         ] {
             if count > 0 {
-                said.push(format!("{count} {what}"));
+                said.push(format!("{count} {} {what}", if count == 1 { one } else { many }));
             }
         }
         said.extend(self.gaps.iter().take(SHOWN).map(|(first, last)| match last - first {
@@ -153,8 +162,9 @@ impl Counts {
             said.push("  …".to_owned());
         }
         if self.damaged > 0 {
+            let what = if self.damaged == 1 { "damaged record or tail" } else { "damaged records or tails" };
             said.push(format!(
-                "{} damaged records or tails left out; all other events are in the output:",
+                "{} {what} left out, and all other events are in the output (restore these files from a copy, if there is one):",
                 self.damaged
             ));
         }

@@ -179,7 +179,7 @@ fn gaps_and_damage_are_told_and_change_the_exit_code() {
         assert_eq!((code, &said["events"], &said["damaged"]), (1, &2.into(), &1.into()));
         assert!(said["damage"][0].as_str().unwrap().contains("of event 4"), "{said}");
         let told = export(dir.path(), &["--to", format, "--out", format, "--allow-gaps", "--force"]);
-        assert!(String::from_utf8_lossy(&told.stdout).contains("1 damaged records or tails left out"));
+        assert!(String::from_utf8_lossy(&told.stdout).contains("1 damaged record or tail left out"));
     }
     let file = hdf5_pure::File::open(dir.path().join("hdf5")).unwrap();
     let attributes = file.root().attrs().unwrap();

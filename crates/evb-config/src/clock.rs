@@ -73,6 +73,7 @@ impl GivenClock {
                 source.refuse("clock.wrap", reason, "remove one of them");
                 return None;
             }
+            (None, None) if source.is_wrong("clock.bits") || source.is_wrong("clock.wrap") => return None,
             (None, None) => {
                 let reason = "nothing says after how many ticks the clock starts again at zero".to_owned();
                 source.refuse("clock", reason, "add bits = 48, or as many as the timestamps have");

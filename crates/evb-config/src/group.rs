@@ -54,7 +54,7 @@ fn read_one(
     }
     let is_known = |id: &SourceId| all.is_none_or(|all| all.iter().any(|placed| placed.entry.id == *id));
     let strangers: Vec<u16> = sources.iter().filter(|id| !is_known(id)).map(|id| id.number()).collect();
-    if !strangers.is_empty() {
+    if !strangers.is_empty() && section.is_good("sources") {
         let reason = format!("there is no source {}", ranges(strangers.into_iter()));
         section.refuse("sources", reason, "list sources that this file has, or add these");
     }

@@ -22,7 +22,10 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("network.shared.name", "name = \"core\""),
     ("network.shared.buffer", "buffer = \"1 MiB\""),
     ("network.shared.members", "members = [\"10.0.0.1\", \"10.0.0.2\"]"),
-    ("security.mode", "mode = \"none\""),
+    (
+        "security.mode",
+        "mode = \"psk\" with a key_file (`evbd keygen FILE` makes one), or mode = \"none\" if nothing else is on this network",
+    ),
     ("security.key_file", "key_file = \"/etc/evb/key\"; `evbd keygen FILE` makes one"),
     ("source", "at least one [[source]] section"),
     ("source.input", "for example input = { kind = \"generator\", size = \"1 kB\" }"),

@@ -337,7 +337,8 @@ impl GivenShaping {
             self.refuse_large_chunk(section, network, &division, chunk, (share, own));
         }
         let lane_rate = division.lane_rate();
-        if self.mode == ShapingMode::TokenBucket && self.rate.is_none() && lane_rate.is_none() {
+        let lacks_rate = self.rate.is_none() && lane_rate.is_none() && !section.is_wrong("rate");
+        if self.mode == ShapingMode::TokenBucket && lacks_rate {
             let remedy = "add the rate at which a source may send to each builder, for example rate = \"100 Mbit/s\", or add `link_rate` to [network]";
             section.refuse("rate", "mode = \"token-bucket\" needs a rate", remedy);
         }

@@ -52,19 +52,19 @@ pub enum DatagramFault {
     #[error("it sent a datagram of a connection that is gone; evb ignores it, and nothing needs to be done")]
     Stale,
     /// The datagram contains bytes that are not a valid record. The receiver closes the connection.
-    #[error("the peer broke the protocol: {0}; {SAME_RELEASE}")]
+    #[error("the other side broke the protocol: {0}; {SAME_RELEASE}")]
     Record(#[from] RecordError),
     /// A record of the peer contradicts the state of the lane. The receiver closes the connection.
-    #[error("the peer broke the protocol: {0}; {SAME_RELEASE}")]
+    #[error("the other side broke the protocol: {0}; {SAME_RELEASE}")]
     Lane(#[from] LaneError),
     /// The datagram should carry data and carries no bytes (docs/reference/protocol.md UDP-11). The
     /// receiver closes the connection.
-    #[error("the peer broke the protocol: it sent a datagram of no data; {SAME_RELEASE}")]
+    #[error("the other side broke the protocol: it sent a datagram of no data; {SAME_RELEASE}")]
     Empty,
     /// Only the other end of a lane may send such a record or datagram. The receiver closes the
     /// connection.
     #[error(
-        "the peer broke the protocol: it sent a record or datagram that only the other end of a lane may send; {SAME_RELEASE}"
+        "the other side broke the protocol: it sent a record or datagram that only the other end of a lane may send; {SAME_RELEASE}"
     )]
     WrongDirection,
 }
@@ -73,15 +73,15 @@ pub enum DatagramFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StreamFault {
     /// The peer sent bytes that are not a valid record.
-    #[error("the peer broke the protocol: {0}; {SAME_RELEASE}")]
+    #[error("the other side broke the protocol: {0}; {SAME_RELEASE}")]
     Record(#[from] RecordError),
     /// A record of the peer contradicts the state of the lane.
-    #[error("the peer broke the protocol: {0}; {SAME_RELEASE}")]
+    #[error("the other side broke the protocol: {0}; {SAME_RELEASE}")]
     Lane(#[from] LaneError),
     /// The peer sent a record that only the other end of a lane may send
     /// (docs/reference/protocol.md LANE-3).
     #[error(
-        "the peer broke the protocol: it sent {}, which only the other end of a lane may send; {SAME_RELEASE}",
+        "the other side broke the protocol: it sent {}, which only the other end of a lane may send; {SAME_RELEASE}",
         named(.0)
     )]
     WrongDirection(RecordHeader),

@@ -336,7 +336,7 @@ pub const LEDGER_OPEN: &str =
     "the counts of events do not add up, which is a fault of evb (report it with the logs)";
 
 /// End of the text of the problem that names a builder with a defect.
-pub const NOT_ASSIGNED: &str = "that were not assigned to it (its log says more)";
+pub const NOT_ASSIGNED: &str = "that were not assigned to it, or no longer: if the run has lost no event, this is a fault of evb (report it with the logs)";
 
 /// The closed ledger of a run.
 ///

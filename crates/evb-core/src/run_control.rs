@@ -179,7 +179,7 @@ impl State {
         match (self, command) {
             (Unconfigured | Configured, Command::Configure) => Becomes(Configured),
             (Running | Paused, Command::Configure) => {
-                refused("a run is under way", "stop it first; when its events are settled, configure")
+                refused("a run is under way", "stop it first, and configure when its last events are written")
             }
             (Configured, Command::Start) => Becomes(Running),
             (Running, Command::Start) => {
@@ -206,7 +206,7 @@ impl State {
                 refused("no configuration is in force", "configure, then start")
             }
             (Stopping, _) => refused(
-                "the run is being drained: its last events are built and written",
+                "the run is stopping: its last events are built and written",
                 "wait until the state is Configured; the status shows how many are left",
             ),
             (Failed, _) => refused(

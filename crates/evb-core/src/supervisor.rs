@@ -255,13 +255,19 @@ impl SupervisorCore {
             (_, Message::Begun(begun)) => self.handle_begun(peer, seat, &begun, now),
             (_, Message::Leaving(leaving)) => self.handle_leaving(peer, seat, &leaving.reason, now),
             (_, Message::Triggers(_)) if !self.intake.is_external() => {
-                self.expel(peer, "it sent triggers, but this run's trigger is not external (its `kind` in the configuration)", now);
+                let reason = "it sent triggers, but the trigger of this run is not external";
+                self.expel_with(
+                    peer,
+                    reason,
+                    "set `kind = \"external\"` for the trigger, or let it send none",
+                    now,
+                );
             }
             (_, Message::Triggers(triggers)) => {
                 self.trigger(triggers.count, now);
             }
             // A held run has not begun: a peer that asks to stop leaves alone.
-            (_, Message::Stop(_)) if self.plan.hold => self.membership().let_go(seat),
+            (_, Message::Stop(_)) if self.plan.hold => self.membership().let_go(peer, seat),
             (_, Message::Stop(stop)) => {
                 self.stop(&format!("{}: {}", self.plan.named(peer), short(&stop.cause)), now)
             }

@@ -39,7 +39,7 @@ pub(crate) enum InputError {
     Replay(#[from] ReplayError),
     /// The recording has a fragment that is larger than the source's `max_fragment`.
     #[error(
-        "the largest fragment of the recording {} has {largest}, more than max_fragment = {limit} of this source, which cannot take part: raise max_fragment",
+        "the largest fragment of the recording {} has {largest}, more than `max_fragment` = {limit} of this source, which cannot take part; raise `max_fragment`",
         path.display()
     )]
     Oversize {
@@ -54,14 +54,14 @@ pub(crate) enum InputError {
     #[error(transparent)]
     Resolve(#[from] ResolveError),
     /// The source cannot listen for front ends at the configured address.
-    #[error(
-        "cannot listen for front ends at {address}: {reason}; give a free address of this host, or stop the program that uses this one"
-    )]
+    #[error("cannot listen for front ends at {address}: {reason}; {remedy}")]
     Listen {
         /// Address or path.
         address: String,
         /// Error of the operating system.
         reason: io::Error,
+        /// Advice for the operator.
+        remedy: &'static str,
     },
     /// The trigger's multicast group cannot be joined.
     #[error(
@@ -116,7 +116,8 @@ impl Inputs {
                 let addresses = resolve(&address).await?;
                 let open = async move || {
                     let listener = FrontEndListener::tcp(&addresses, limit).await;
-                    listener.map_err(|reason| InputError::Listen { address, reason })
+                    let remedy = "give a free address of this host, or stop the program that uses this one";
+                    listener.map_err(|reason| InputError::Listen { address, reason, remedy })
                 };
                 let front_ends = FrontEnds::new(own.unwrap_or(before_start), *front_ends);
                 self.start_listening(config, front_ends, open).await
@@ -126,7 +127,8 @@ impl Inputs {
                 let open = async move || {
                     let address = path.display().to_string();
                     let listener = FrontEndListener::unix(path, limit);
-                    listener.map_err(|reason| InputError::Listen { address, reason })
+                    let remedy = "give a free path in a directory that this user can write to, or stop the program that uses this one";
+                    listener.map_err(|reason| InputError::Listen { address, reason, remedy })
                 };
                 let front_ends = FrontEnds::new(own.unwrap_or(before_start), *front_ends);
                 self.start_listening(config, front_ends, open).await

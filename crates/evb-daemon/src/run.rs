@@ -146,7 +146,7 @@ pub enum RunError {
         path: PathBuf,
     },
     /// The run is over and accounted for, but its summary could not be written.
-    #[error("the summary of the run could not be written to {}: {reason}; its events are not affected; make that directory writable, or make room there", path.display())]
+    #[error("the summary of the run could not be written to {}: {reason}; its events are not affected; give this user the right to write there, or make room there, before the next run", path.display())]
     Summary {
         /// Path of the summary.
         path: PathBuf,
@@ -166,10 +166,13 @@ impl RunError {
         match self {
             Self::Role { error, .. } => error.to_string(),
             Self::Input { reason, .. } => reason.clone(),
-            Self::Unmet { key, reason, .. } => format!("{key}: {reason}"),
+            Self::Unmet { key, reason, remedy } => format!("{key}: {reason}; {remedy}"),
             Self::Refused(problems) => {
                 let fatal = problems.iter().filter(|problem| problem.severity == Severity::Error);
-                fatal.map(|problem| problem.reason.as_str()).collect::<Vec<_>>().join("; ")
+                fatal
+                    .map(|problem| format!("{}; {}", problem.reason, problem.remedy))
+                    .collect::<Vec<_>>()
+                    .join("; ")
             }
             other => other.to_string(),
         }
@@ -220,7 +223,7 @@ fn on_loopback(arguments: &RunArguments, config: &Config) -> Result<Option<alone
     let claim = alone::claim(&arguments.config)?;
     let name = host_name();
     let words = format!(
-        "every address in {} is on loopback: the whole system is on this host, {name}, in this process; for a system of several hosts, write their network addresses",
+        "every address in {} is on loopback: the whole system is on this host, {name}, in this process; nothing needs to be done, unless it is to have several hosts: then write their network addresses",
         arguments.config.display()
     );
     tracing::info!(host = name, "{words}");
@@ -235,7 +238,7 @@ fn enough_descriptors(config: &Config, origin: &Origin, hosted: &[Peer]) -> Resu
     let limit = descriptors::raise().unwrap_or_else(|error| {
         tracing::warn!(
             %error,
-            "this process keeps its limit of {} open files, because it cannot raise it: {error}; it starts if that is enough for its roles, else raise the limit with `ulimit -n` or LimitNOFILE=",
+            "this process keeps its limit of {} open files, because it cannot raise it: {error}; nothing needs to be done, unless it refuses to start for that reason: then raise the limit with `ulimit -n` or LimitNOFILE=",
             descriptors::soft_limit()
         );
         descriptors::soft_limit()
@@ -302,7 +305,7 @@ async fn host_roles(
     }
     if let Some(choice) = shared.executor.as_ref().filter(|_| !arguments.quiet) {
         say(&format_args!(
-            "the sources of this process keep the configured rates, with offload `{}`: {}; `evbd doctor` says whether that is good enough, and shows the other choices",
+            "the sources of this process keep the configured rates, with offload `{}`: {}; nothing needs to be done, and `evbd doctor` shows how exact that is, and the other choices",
             choice.executor.offload(),
             choice.reason
         ));

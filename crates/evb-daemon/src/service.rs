@@ -11,6 +11,7 @@ use std::{
 };
 
 use evb::role::TurnCounters;
+use evb_core::quantities::time;
 use sd_notify::NotifyState;
 
 use watch::Watch;
@@ -64,10 +65,15 @@ impl Service {
             if limit.is_some() {
                 match watch.look(self.turn_counters.turns(), now) {
                     Ok(()) => tell(NotifyState::Watchdog),
-                    Err(hanging) => tracing::warn!(
-                        "{} made no progress for half of the time (WatchdogSec=) after which the service manager restarts this process; nothing is lost so far: check now whether a disk hangs, or the host is overloaded",
-                        hanging.join(", ")
-                    ),
+                    Err(hanging) => {
+                        let limit = limit.unwrap_or_default();
+                        tracing::warn!(
+                            "{} made no progress for {}; after {} (WatchdogSec=), the service manager restarts this process; nothing is lost so far: check now whether a disk hangs, or the host is overloaded",
+                            hanging.join(", "),
+                            time(limit / 2),
+                            time(limit)
+                        );
+                    }
                 }
             }
             if told_at.is_none_or(|at| now - at >= TELL) {

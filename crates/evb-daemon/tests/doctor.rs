@@ -55,7 +55,7 @@ fn every_finding_has_its_keys() {
         assert!(finding["command"].is_null() || finding["command"].is_string(), "{finding:#}");
         let verdicts = ["good", "could be better", "bad", "unknown"];
         assert!(verdicts.iter().any(|verdict| finding["verdict"] == *verdict), "{finding:#}");
-        let is_missing = finding["value"].as_str().is_some_and(|value| value.starts_with("not available: "));
+        let is_missing = finding["value"].as_str().is_some_and(|value| value.starts_with("not available, "));
         assert_eq!(finding["available"], !is_missing, "{finding:#}");
         assert_eq!(finding["data"].is_null(), is_missing, "{finding:#}");
     }

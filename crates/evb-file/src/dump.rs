@@ -86,8 +86,8 @@ fn describe(file: &EventFile, out: &mut dyn Write) -> io::Result<()> {
     }
     let index = match file.index_state() {
         IndexState::Present => "with index",
-        IndexState::Absent => "without index (not closed)",
-        IndexState::Damaged => "its index is damaged",
+        IndexState::Absent => "without index (not closed; its records are read without one)",
+        IndexState::Damaged => "its index is damaged (its records are read without it)",
     };
     let sources: Vec<String> = header.sources.iter().map(ToString::to_string).collect();
     writeln!(out, "file {}, {}, {index}, by {}", header.sequence, file.size(), text_of(&header.creator))?;

@@ -51,7 +51,9 @@ fn advice(action: &str, error: &io::Error) -> &'static str {
         }
         io::ErrorKind::NotFound => "; check the path",
         io::ErrorKind::PermissionDenied => "; give this user access to it",
-        _ if action.starts_with("read") => "; check the disk, or read a copy of the file",
+        _ if action.starts_with("read") || matches!(action, "open" | "list") => {
+            "; check the disk, or read a copy of the file"
+        }
         _ => "",
     }
 }
@@ -114,7 +116,7 @@ pub enum WriteError {
     /// The operating system refused an operation, for example because the disk is full. The file
     /// was cut back to the last commit and is readable. To retry, the caller appends the events
     /// that the error lists again.
-    #[error("{file}; {}", fate(not_accepted))]
+    #[error("{file}; {}", fate(not_accepted, gone))]
     Failed {
         /// The failed operation.
         file: FileError,
@@ -127,13 +129,22 @@ pub enum WriteError {
     },
 }
 
-fn fate(not_accepted: &[EventId]) -> String {
-    let events = match not_accepted {
-        [] => return "all its events are in the file".to_owned(),
-        [one] => format!("event {one} is"),
-        [first, .., last] => format!("{} events ({first} to {last}) are", not_accepted.len()),
+fn fate(not_accepted: &[EventId], gone: &[EventId]) -> String {
+    let named = |events: &[EventId]| match events {
+        [] => None,
+        [one] => Some(format!("event {one} is")),
+        [first, .., last] => Some(format!("{} events ({first} to {last}) are", events.len())),
     };
-    format!("{events} not in the file: make room or repair the disk, and write again")
+    match (named(not_accepted), named(gone)) {
+        (None, None) => "all its events are in the file".to_owned(),
+        (Some(events), None) => {
+            format!("{events} not in the file: make room or repair the disk, and write again")
+        }
+        (None, Some(gone)) => format!("{gone} lost with it: find out which program changes this directory"),
+        (Some(events), Some(gone)) => format!(
+            "{gone} lost with it, and {events} in no file yet: find out which program changes this directory, and write again"
+        ),
+    }
 }
 
 impl WriteError {

@@ -180,8 +180,14 @@ fn way_out(runs: &[FoundRun]) -> &'static str {
     };
     if runs.iter().enumerate().any(has_twin) {
         "choose the records of one with `--epoch A..B`, or take them for one run with `--same-run`"
+    } else if runs
+        .iter()
+        .enumerate()
+        .any(|(place, run)| runs[place + 1..].iter().any(|other| other.run == run.run))
+    {
+        "choose one with `--run`, by the first digits of its id"
     } else {
-        "choose one with `--run`, by its number or, if that is not enough, by the first digits of its id"
+        "choose one with `--run`, by its number"
     }
 }
 

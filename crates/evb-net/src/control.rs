@@ -49,7 +49,9 @@ pub enum LinkError {
     #[error("the other side closed the connection")]
     Closed,
     /// The network or the peer's host failed.
-    #[error("the connection broke: {0}; if this repeats, see the other side's log, and check the network")]
+    #[error(
+        "the connection broke: {0}; if this repeats, check the network between the hosts, then the other side's log"
+    )]
     Io(#[from] io::Error),
     /// The peer announced a message that is longer than the limit.
     #[error("it announced a message of {length} bytes, more than the limit of {MAX_MESSAGE}; {SAME_RELEASE}")]
@@ -69,7 +71,8 @@ pub enum LinkError {
     UsedUp,
     /// The peer reads too slowly: more than [`OUTGOING_LIMIT`] bytes are queued for it.
     #[error(
-        "the other side reads too slowly, and more than {OUTGOING_LIMIT} bytes are waiting for it: check whether its host is overloaded"
+        "the other side reads too slowly, and more than {} MiB are waiting for it: check whether its host is overloaded",
+        OUTGOING_LIMIT >> 20
     )]
     Overflow,
 }

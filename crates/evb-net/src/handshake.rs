@@ -38,10 +38,12 @@ pub use refusals::RefusalLog;
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
     /// The peer did not complete the handshake within [`HANDSHAKE_TIMEOUT`].
-    #[error("the peer did not complete its first messages within {} s: it is frozen, overloaded, or no part of evb; look at its host and its log", HANDSHAKE_TIMEOUT.as_secs())]
+    #[error("the peer did not complete its first messages within {} s: it is frozen or overloaded, or is not evb; see which program it is, and start it again if it is evb", HANDSHAKE_TIMEOUT.as_secs())]
     Timeout,
     /// The peer closed the connection during the handshake.
-    #[error("the peer closed the connection before it had accepted it; its log may say why")]
+    #[error(
+        "the peer closed the connection before it had accepted it; see that evb of this release runs there and is not just ending, then look at its log"
+    )]
     Closed,
     /// The connection failed.
     #[error(
@@ -60,7 +62,9 @@ pub enum HandshakeError {
         length: u32,
     },
     /// The received bytes are not a valid handshake message.
-    #[error("the peer's first message cannot be used: {0}; install the same release of evb on both hosts")]
+    #[error(
+        "the peer's first message cannot be used: {0}; if this repeats, check that both hosts have the same release of evb and take part in the same run"
+    )]
     Malformed(String),
     /// The peer has no key, but this process requires one.
     #[error(
@@ -85,7 +89,7 @@ pub enum HandshakeError {
     Forged(#[from] Forged),
     /// The peer refused the connection, but did not prove that it has the key.
     #[error(
-        "the peer refused this process: {}; the peer has not proved that it has this system's key, so check that both have the same",
+        "the peer refused this process: {}; the peer has not proved that it has this system's key, so check first that both have the same key_file",
         words(.0)
     )]
     Unauthenticated(Refusal),
@@ -126,7 +130,10 @@ pub fn round_trip(stream: &TcpStream) -> Option<Duration> {
 pub fn words(refusal: &Refusal) -> String {
     let detail = plain(&refusal.detail, 400);
     if detail.is_empty() {
-        format!("it gives no other reason than \"{:?}\"; look at its log", refusal.reason)
+        format!(
+            "it gives only the code \"{:?}\" as its reason; check that both sides have the same release and configuration, then look at its log",
+            refusal.reason
+        )
     } else {
         detail
     }

@@ -37,14 +37,12 @@ pub enum LaneEnd {
     #[error("the other side closed the connection")]
     Closed,
     /// The network or the peer's host failed.
-    #[error(
-        "the connection broke: {0}; if this repeats, look at the log of the other side and at the network between the hosts"
-    )]
+    #[error("the connection broke: {0}; if this repeats, check the network between the hosts")]
     Io(#[from] io::Error),
     /// The source reads too slowly: too many bytes of grants and commits are queued for it.
     #[error(
-        "the source reads too slowly, and more than {} bytes of control messages are waiting for it: check whether its host is overloaded",
-        builder_end::OUTGOING_LIMIT
+        "the source reads too slowly, and more than {} KiB of requests and decisions are waiting for it: check whether its host is overloaded",
+        builder_end::OUTGOING_LIMIT >> 10
     )]
     Overflow,
     /// The peer sent bytes over the stream that break the protocol.
@@ -61,7 +59,7 @@ pub enum LaneEnd {
     NotSilent,
     /// No datagram reaches the peer any more, although the TCP connection is alive.
     #[error(
-        "no UDP packet gets through any more, though the TCP connection is alive, so look at switches and firewalls on the way"
+        "no UDP packet gets through any more, though the TCP connection is alive: allow UDP in switches and firewalls on the way"
     )]
     Silent,
     /// Packets of a size that used to reach the peer no longer do; the path must be probed again.

@@ -80,7 +80,7 @@ fn interface_index(interface: Option<&str>) -> io::Result<u32> {
     let found = links.into_iter().find(|link| link.name == name);
     found.map(|link| link.index).ok_or_else(|| {
         let problem =
-            format!("this host has no network interface `{name}`; `ip address` lists those that it has");
+            format!("this host has no network interface `{name}`; correct `interface`: `ip address` lists those that it has");
         io::Error::new(io::ErrorKind::NotFound, problem)
     })
 }

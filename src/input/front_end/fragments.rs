@@ -39,7 +39,7 @@ const MAX_NAME: u8 = 64;
 /// Reason for which a front-end's connection was closed.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::input) enum FrontEndError {
-    #[error("it announced a fragment of {length} B, more than max_fragment ({limit}){}", cure(*length, *limit))]
+    #[error("it announced a fragment of {length} B, more than max_fragment ({} B){}", limit.count(), cure(*length, *limit))]
     Length { length: u32, limit: Bytes },
     #[error(
         "the connection ended in the middle of a fragment, so the front end crashed, or stated a wrong length: look at its log"

@@ -71,8 +71,8 @@ async fn a_stream_out_of_step_is_refused_with_a_reason() {
     let oversize = record(1, 0, &[0; 1001]);
     let http = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec();
     for (bytes, reason) in [
-        (oversize, "1001 B, more than max_fragment (1 kB): raise max_fragment of this source"),
-        (http, "542393671 B, more than max_fragment (1 kB), so it is no front end"),
+        (oversize, "1001 B, more than max_fragment (1000 B): raise max_fragment of this source"),
+        (http, "542393671 B, more than max_fragment (1000 B), so it is no front end"),
         (record(1, 0, b"cut")[..22].to_vec(), "in the middle of a fragment"),
         (record(1, 0, b"cut")[..20].to_vec(), "in the middle of a fragment"),
         (record(1, 0, b"cut")[..5].to_vec(), "in the middle of a fragment"),

@@ -133,8 +133,8 @@ fn a_trigger_program_that_counts_again_or_leaps_is_named() {
     assert_eq!(
         words(&survey),
         [
-            "the trigger program: it counts from the beginning again; 20 announcements are ignored",
-            "the trigger program: 2 announcements are too far ahead, and are ignored",
+            "the trigger program: it counts from the beginning again; 20 announcements are ignored, and make no events",
+            "the trigger program: 2 announcements are more than 1048576 triggers ahead, and make no events",
         ]
     );
 }

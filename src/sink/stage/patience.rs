@@ -40,7 +40,7 @@ impl Patience {
     pub(super) fn note(&mut self, error: &SinkError, held: usize) -> &mut Instant {
         let builder = self.builder.number();
         let (_, told) = self.trouble.get_or_insert_with(|| {
-            let kept = counted(held, "event");
+            let kept = if held == 0 { "those that come".to_owned() } else { counted(held, "event") };
             tracing::warn!(builder, %error, held, "the builder's sink accepts no events, so the builder keeps {kept} and tries again: {error}; make room, or repair the disk");
             let now = Instant::now();
             (now, now)
@@ -99,7 +99,7 @@ impl Patience {
                 false => {
                     tracing::warn!(
                         builder,
-                        "the builder's sink accepts events again, after {took}; no event was lost"
+                        "the builder's sink accepts events again, after {took}; no event was lost, and nothing needs to be done"
                     )
                 }
             }

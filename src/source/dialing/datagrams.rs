@@ -29,7 +29,7 @@ pub(super) async fn begin(
     let (stream, session) = channel.into_parts();
     let mut tags = DatagramTags::of(session);
     let association = dial.association(&welcome).map_err(|fault| {
-        let error = HandshakeError::Malformed(fault.to_string());
+        let error = HandshakeError::Malformed(fault.problem.to_owned());
         ConnectError::Handshake { address: peer, error }
     })?;
     let local = SocketAddr::new(stream.local_addr().map_err(unreachable)?.ip(), 0);

@@ -161,7 +161,9 @@ impl CallbackSink {
         let given = text::written(&reason.bytes());
         let said = || {
             if given.is_empty() {
-                format!("the sink's callback {name} failed and gave no reason")
+                format!(
+                    "the sink's callback {name} failed, and wrote no reason: look at the output of the program that embeds it"
+                )
             } else {
                 given
             }

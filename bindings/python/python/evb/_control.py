@@ -105,7 +105,7 @@ class Control:
         except urllib.error.HTTPError as error:
             raise self._refusal(error) from None
         except (OSError, HTTPException) as error:
-            remedy = "start evbd there with a section [control] or with --control"
+            remedy = "check the network to it, and that evbd runs there with a section [control] or with --control"
             message = f"no answer from run control at {self.url}: {error}; {remedy}"
             raise ControlError(message) from None
 
@@ -122,11 +122,17 @@ class Control:
         text = error.read()
         if error.code == 409:
             answer = self._object(text)
-            keys = ("request", "refused_by", "reason", "remedy")
-            return RefusedError(*(str(answer.get(key, "?")) for key in keys))
+            usual = {
+                "request": "the request",
+                "refused_by": "the program at that address",
+                "reason": "it gives no reason",
+                "remedy": "check that this is the address of evbd's run control",
+            }
+            return RefusedError(*(str(answer.get(key, words)) for key, words in usual.items()))
         try:
             answer = self._object(text)
             said = "; ".join(str(answer[key]) for key in ("reason", "remedy", "error") if key in answer)
         except ControlError:
             said = text.decode(errors="replace").strip()
+        said = said or "it gives no reason; check that this is the address of evbd's run control"
         return ControlError(f"run control at {self.url} answers {error.code} {error.reason}: {said}")

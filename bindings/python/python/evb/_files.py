@@ -486,7 +486,8 @@ def _chosen(files: list[str], run: int | str | None, same_run: bool) -> tuple[li
         )
     if len(chosen) > 1:
         unknown = [number for number, id, *_ in chosen if not id]
-        way_out = "choose one with run=, by its number or, if that is not enough, by the first digits of its id"
+        shared = len({number for number, *_ in chosen}) < len(chosen)
+        way_out = f"choose one with run=, by {'the first digits of its id, as a text' if shared else 'its number'}"
         if len(unknown) > len(set(unknown)):
             way_out = "choose the records of one with epoch=(a, b), or take them for one run with same_run=True"
         listed = ", ".join(text for *_, text in chosen)

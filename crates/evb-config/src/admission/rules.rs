@@ -132,7 +132,7 @@ fn uplink_load(sums: &Sums) -> Option<Objection> {
         worst.rate?
     );
     let remedy = format!(
-        "ask for at most {} events/s, or make this source's fragments smaller",
+        "ask for at most {} events/s, or make the fragments of the sources on this link smaller",
         rounded_down(sums.carried?)
     );
     Some(Objection::new("supervisor.trigger.rate", reason, remedy))

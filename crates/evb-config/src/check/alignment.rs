@@ -43,7 +43,7 @@ pub(super) fn rows(config: &Config) -> Vec<(&'static str, String)> {
         OnSlip::Pause => rows.push("a source that slips pauses the run".to_owned()),
         OnSlip::Stop => rows.push("a source that slips ends the run".to_owned()),
     }
-    rows.extend(unseen(config, &clocks).into_iter().map(|what| format!("not seen: {what}")));
+    rows.extend(unseen(config, &clocks).into_iter().map(|what| format!("it does not show {what}")));
     let names = [&["alignment"][..], &[""; 8]].concat();
     names.into_iter().zip(rows).collect()
 }
@@ -70,14 +70,14 @@ fn unseen(config: &Config, clocks: &[(SourceId, DetectorClock)]) -> Vec<String> 
         && tolerance > interval / 4.0
     {
         unseen.push(format!(
-            "most slips, because a tolerance of {} is too long for events {} apart",
+            "most slips, because a tolerance of {} is too long for events {} apart: lower it",
             seconds(tolerance),
             seconds(interval)
         ));
     }
     let without: Vec<Peer> = sources_without(config).map(Peer::Source).collect();
     if !without.is_empty() {
-        unseen.push(format!("slips of {}, without a clock", roles_in_words(&without)));
+        unseen.push(format!("slips of {}, which have no `clock`", roles_in_words(&without)));
     }
     unseen
 }

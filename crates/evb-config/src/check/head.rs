@@ -46,7 +46,7 @@ fn system(config: &Config, sums: &Sums) -> String {
 fn rate(planning: &Planning) -> String {
     match planning.bounds.as_slice() {
         [] => {
-            "not known before the run: it follows from the triggers and the sizes of the fragments".to_owned()
+            "not known before the run, as it follows from the triggers and the sizes of the fragments: nothing needs to be done".to_owned()
         }
         [first, others @ ..] => {
             let next = others.first().map_or_else(String::new, |next| {

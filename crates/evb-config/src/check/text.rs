@@ -31,6 +31,9 @@ pub fn text(config: &Config, sums: &Sums, planning: &Planning) -> String {
     page += &descriptors(sums);
     page += &planned(config, planning);
     page += "\nRates and loads are line bytes (L2 + 24 per packet); budgets, windows and bursts are buffer bytes (L2 frames).\n";
+    if page.contains('?') {
+        page += "A ? stands for what [network] does not state or what is not known before the run, and is not checked.\n";
+    }
     page
 }
 
@@ -41,7 +44,10 @@ const NO_BUFFER: &str = "not stated, so the load on it is not checked: write `po
 
 fn system(config: &Config, sums: &Sums) -> String {
     let network = &config.network;
-    let unknown = || "not known: it depends on the inputs of sources".to_owned();
+    let unknown = || {
+        "not known before the run, as it depends on the inputs of sources: nothing needs to be done"
+            .to_owned()
+    };
     let shaping = &config.shaping;
     let events = match (config.run.events, config.run.duration) {
         (Some(events), Some(time)) => format!("{events} events, or {time:?}"),
@@ -62,10 +68,10 @@ fn system(config: &Config, sums: &Sums) -> String {
             let burst = shaping.rate.map_or(Bytes::ZERO, |rate| config.pace(rate).burst);
             format!("token-bucket, {} for each lane, {burst} at once", rate(shaping.rate))
         }
-        ShapingMode::None => "none: expect lost packets in switches with small buffers".to_owned(),
+        ShapingMode::None => "none: expect lost packets in switches with small buffers; mode = \"credit\" in [shaping] prevents them".to_owned(),
     };
     let unstated = || match sums.event.line {
-        Some(_) => "not known, because [network] states no link_rate".to_owned(),
+        Some(_) => "not known, so the load is not checked: write `link_rate` in [network]".to_owned(),
         None => unknown(),
     };
     let carried = narrowest(config, sums).map_or_else(unstated, |(carried, by)| {

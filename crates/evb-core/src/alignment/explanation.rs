@@ -94,7 +94,9 @@ impl Explanation {
                 let other = named(other);
                 return format!("sends the fragments of {other}: cables or addresses are exchanged");
             }
-            Self::Stuck => "sends the same timestamp all the time: nothing is known",
+            Self::Stuck => {
+                "sends the same timestamp all the time, so evb cannot tell whether its events are right"
+            }
             Self::SwappedPair => "exchanged the fragments of two neighbouring events",
             Self::SingleStamps => "had wrong single timestamps: the events around them are right",
             Self::Foreign => {

@@ -11,7 +11,7 @@ mod tests;
 use core::{mem, time::Duration};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use refusals::{SEE_STATUS, may_pass, not_ready, refusal, too_long};
+use refusals::{NEXT_RUN, may_pass, not_ready, refusal, too_long};
 
 use super::{Command, Refusal, State, SystemError};
 use crate::{
@@ -103,7 +103,7 @@ enum Step {
 enum Effect {
     Command(Command, State),
     Rate(Frequency),
-    Learnt(SourceId),
+    Learnt,
     Owing(OwingRequest),
     Builders { request: &'static str, builders: Vec<BuilderId>, added: Option<BuilderId> },
     End,
@@ -192,8 +192,9 @@ impl Leader {
             .chain(builders)
             .find(|(.., presence, parting)| *presence == Presence::Absent && !parting.is_empty());
         if let Some((named, _, parting)) = left {
-            self.status.last_error =
-                Some(format!("{named} has left: {parting}; see its log, then start it again"));
+            self.status.last_error = Some(format!(
+                "{named} has left: {parting}; start it again once the cause is gone, which the end of its log names"
+            ));
         }
     }
 
@@ -332,7 +333,7 @@ impl Leader {
                 Err(refusal("start", error))
             }
             Err(BeginError::Over(over)) => {
-                let error = SystemError::new("the supervisor", over.to_string(), SEE_STATUS);
+                let error = SystemError::new("the supervisor", over.to_string(), NEXT_RUN);
                 Err(refusal("start", error))
             }
         };

@@ -75,7 +75,9 @@ impl Admission {
             let wanted = hello.to_peer().map_or_else(|| "another role".to_owned(), |peer| peer.to_string());
             return because(
                 Reason::WrongId,
-                format!("this is {ours}, but you wanted {wanted}: check the addresses in the configuration"),
+                format!(
+                    "this is {ours}, but {theirs} wants {wanted}: check the addresses in the configuration"
+                ),
             );
         }
         let Peer::Source(source) = theirs else {
@@ -89,7 +91,7 @@ impl Admission {
             return because(
                 Reason::Configuration,
                 format!(
-                    "{ours} takes data over {has}, but you want {wanted}: set the same network.transport for both"
+                    "{ours} takes data over {has}, but {theirs} wants {wanted}: set the same `network.transport` for both"
                 ),
             );
         }
@@ -97,7 +99,7 @@ impl Admission {
         if hello.known_run() != Some(id) {
             let (own, wanted) = (id.short(), hello.run_id.short());
             let detail = format!(
-                "{ours} is in run {run} ({own}), but you are in the run {wanted}; try again, and if that does not help, start both again"
+                "{ours} is in run {run} ({own}), but {theirs} is in the run {wanted}; it tries again by itself, and if that does not help, start both again"
             );
             return because(Reason::Run, detail);
         }

@@ -10,7 +10,9 @@ pub const MAX_AHEAD: u64 = 1 << 20;
 pub enum PushError {
     /// The fragment is larger than the source's `max_fragment`.
     #[error(
-        "event {event}: the fragment has {size}, more than max_fragment = {limit}: raise max_fragment of this source"
+        "event {event}: the fragment has {} B, more than max_fragment = {} B: raise max_fragment of this source",
+        size.count(),
+        limit.count()
     )]
     Oversize {
         /// Event of the fragment.

@@ -63,7 +63,10 @@ impl PeerAdmission<'_> {
         if hello.to_peer() != Some(Peer::Supervisor) {
             return Err(Refusal::because(
                 Reason::WrongRole,
-                "this is the supervisor, but you want another role: check the addresses in the configuration",
+                format!(
+                    "this is the supervisor, but {} wants another role: check the addresses in the configuration",
+                    self.plan.named(peer)
+                ),
             ));
         }
         let (run, run_id) = (self.plan.run, self.plan.run_id);

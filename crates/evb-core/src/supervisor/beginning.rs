@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Time within which all peers must have prepared for the first event.
-const BEGIN_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const BEGIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The supervisor while a run begins. The error of a method is the reason for which the run cannot
 /// begin.
@@ -148,7 +148,7 @@ impl Beginning<'_> {
             Phase::Ended => "which is over",
             _ => "which goes on without it",
         };
-        tracing::warn!(peer = named, %run, reason, "{named} cannot take part in run {run}, {fate}: {reason}; its log may say more");
+        tracing::warn!(peer = named, %run, reason, "{named} cannot take part in run {run}, {fate}: {reason}; correct that on its host, where the end of its log has the details");
         match self.core.phase {
             _ if is_needed => return Err(NotReady::Refused { peer, reason }),
             // An answer to a beginning that was given up.
@@ -161,8 +161,9 @@ impl Beginning<'_> {
     /// Dismisses a peer that cannot take part in the run that is under way.
     fn turn_away(&mut self, peer: Peer, seat: Seat, reason: String, now: Instant) {
         let (run, named) = (self.core.plan.run, self.core.plan.named(peer));
-        let verdict =
-            format!("{named} cannot take part in run {run}, which goes on without it: {reason}; see its log");
+        let verdict = format!(
+            "{named} cannot take part in run {run}, which goes on without it: {reason}; correct that before the next run"
+        );
         self.core.books.remark(verdict.clone(), &mut self.core.outbox, now);
         let to = self.core.roster.recipient(seat);
         self.core.outbox.send(to, Message::RunEnd(RunEnd { exit_code: 1, verdict }));

@@ -319,7 +319,7 @@ impl Books {
                 self.tally.lost += 1;
                 self.findings.loss(
                     format!(
-                        "builder {id}: {}; check the disk or program to which it writes, and see its log",
+                        "builder {id}: {}; if its sink is the cause, check the disk or program to which it writes; its log names the events",
                         short(&exception.cause)
                     ),
                     1,

@@ -2,6 +2,7 @@
 
 use super::{
     TooFew,
+    beginning::BEGIN_TIMEOUT,
     peer_names::{names, with_reasons},
 };
 use crate::{
@@ -64,10 +65,10 @@ pub enum BeginError {
 pub enum NotReady {
     /// The listed peers have not registered, or have left; each with the reason that it gave, if it
     /// gave one.
-    #[error("not registered with the supervisor: {}; start them, or see why in their logs", with_reasons(.0))]
+    #[error("these have not registered with the supervisor: {}; start them on their hosts", with_reasons(.0))]
     Missing(Vec<(Peer, String)>),
     /// The listed sources are not connected to all builders yet.
-    #[error("not connected to all builders yet: {}; wait some seconds, or see why in their logs", names(.0))]
+    #[error("these are not connected to all builders yet: {}; they try again by themselves, so wait some seconds, and if it lasts, check the network from them to the builders", names(.0))]
     Unconnected(Vec<Peer>),
     /// The listed sources have no readout: none of their front ends is connected.
     #[error("no front end is connected to {}: start the readout programs", names(.0))]
@@ -76,7 +77,9 @@ pub enum NotReady {
     #[error(transparent)]
     TooFew(TooFew),
     /// A peer cannot take part in the run, or left while the run began.
-    #[error("{peer} cannot take part: {reason}; see its log")]
+    #[error(
+        "{peer} cannot take part: {reason}; correct that on its host, where the end of its log has the details"
+    )]
     Refused {
         /// The peer.
         peer: Peer,
@@ -84,7 +87,7 @@ pub enum NotReady {
         reason: String,
     },
     /// The listed peers did not prepare for the first event in time.
-    #[error("{} did not prepare for the run in time: look at the log and the disk of each", names(.0))]
+    #[error("{} did not prepare for the run within {} s: check that the disk of each answers, then look at its log", names(.0), BEGIN_TIMEOUT.as_secs())]
     Silent(Vec<Peer>),
     /// The storage of that builder knows the last run number that exists.
     #[error(
@@ -103,14 +106,14 @@ pub enum ChangeError {
     #[error("no run is under way; start one first")]
     NotRunning,
     /// The run is paused already.
-    #[error("the run is paused already; use resume to continue it")]
+    #[error("the run is paused already; `evbd ctl resume` continues it")]
     Paused,
     /// The run is not paused.
     #[error("the run is not paused; nothing needs to be done")]
     NotPaused,
     /// The run's trigger has no rate that could be changed.
     #[error(
-        "the trigger of this run has no rate; only periodic and poisson triggers have one, so configure one of these"
+        "the trigger of this run has no rate; for a rate, configure a trigger with `kind = \"periodic\"` or `\"poisson\"`"
     )]
     NoRate,
     /// The timestamps of that source are not compared.
@@ -119,13 +122,17 @@ pub enum ChangeError {
     )]
     NoClock(SourceId),
     /// The run has no source with that id.
-    #[error("the run has no source {0}; the status lists the sources")]
+    #[error("the run has no source {0}; `evbd ctl status` lists its sources")]
     UnknownSource(SourceId),
     /// The source to be excluded is excluded already.
-    #[error("source {0} is excluded already; use include to let it take part again")]
+    #[error(
+        "source {0} is excluded already; nothing needs to be done, and `evbd ctl include source {0}` lets it take part again"
+    )]
     Excluded(SourceId),
     /// The source to be included is not excluded.
-    #[error("source {0} is not excluded; the status lists the excluded sources")]
+    #[error(
+        "source {0} is not excluded; nothing needs to be done, and `evbd ctl status` lists those that are"
+    )]
     NotExcluded(SourceId),
     /// Too few sources of a group take part, and the run would take no triggers.
     #[error(transparent)]
@@ -149,13 +156,15 @@ pub enum ChangeError {
     #[error("builder {0} is part of the run already; nothing needs to be done")]
     KnownBuilder(BuilderId),
     /// The builder to be added was removed, and has not left the run yet.
-    #[error("builder {0} is leaving the run; add it when it has left, which the status shows")]
+    #[error("builder {0} is leaving the run; add it when it has left, which `evbd ctl status` shows")]
     LeavingBuilder(BuilderId),
     /// The run has no builder with that id, or the builder is leaving already.
-    #[error("the run has no builder {0}, or it is leaving already; the status lists the builders")]
+    #[error(
+        "the run has no builder {0} that could leave; `evbd ctl status` lists its builders, and nothing needs to be done for one that is leaving already"
+    )]
     UnknownBuilder(BuilderId),
     /// The builder to be removed is the last one.
-    #[error("builder {0} is the last one; stop the run, or add another builder first")]
+    #[error("builder {0} is the last one of the run; stop the run, or add another builder first")]
     LastBuilder(BuilderId),
     /// The run has as many builders as it can have: sources keep a lane to each builder, in sets of
     /// a fixed size.

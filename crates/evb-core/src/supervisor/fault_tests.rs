@@ -160,7 +160,12 @@ fn without_any_builder_the_events_wait_and_are_lost_at_last() {
         stage.reports(&[]);
         let report = stage.report.unwrap();
         assert_eq!((report.exit_code, report.events.lost), (1, 3));
-        assert_eq!(report.failure.as_deref(), Some("no builder is left; look at the logs of the builders"));
+        assert_eq!(
+            report.failure.as_deref(),
+            Some(
+                "no builder is up any more; check the hosts and the network of the builders, then their logs"
+            )
+        );
         let said = report.problems.join("\n");
         assert!(said.contains("3 events lost: no builder was left to build them"), "{said}");
         let said = report.remarks.join("\n");

@@ -114,7 +114,10 @@ impl Findings {
         let losses =
             self.losses.iter().map(|(cause, events)| format!("{} lost: {cause}", counted(*events, "event")));
         let unsaid = (self.unsaid > 0).then(|| {
-            format!("{} are not listed here: see the logs", counted(self.unsaid, "further problem"))
+            format!(
+                "{} are not listed here: correct those above first, then look at the log of the supervisor",
+                counted(self.unsaid, "further problem")
+            )
         });
         self.problems.iter().cloned().chain(losses).chain(unsaid).collect()
     }

@@ -258,8 +258,11 @@ impl PeerMembership<'_> {
     }
 
     /// Tells one peer that the run has ended for it, so that the peer closes its connection.
-    pub(super) fn let_go(&mut self, seat: Seat) {
-        let verdict = "this source or builder left before the run began and has no part in it; start it again to take part".to_owned();
+    pub(super) fn let_go(&mut self, peer: Peer, seat: Seat) {
+        let named = self.plan.named(peer);
+        let verdict = format!(
+            "{named} left before the run began, as it asked, and has no part in it; to take part, start it again"
+        );
         let to = self.roster.recipient(seat);
         self.outbox.send(to, Message::RunEnd(RunEnd { exit_code: 0, verdict }));
     }
@@ -287,12 +290,12 @@ impl PeerMembership<'_> {
         if absent.is_empty() {
             let waiting = names(&unconnected(self.roster));
             return format!(
-                "after {limit} s, these sources had not connected to all builders: {waiting}; see why in their logs, then start the run again"
+                "after {limit} s, these sources had not connected to all builders: {waiting}; check the network from them to the builders, then start the run again"
             );
         }
         let reasons = absent.into_iter().map(|peer| (peer, self.roster.parting(peer).to_owned()));
         let reasons = with_reasons(&reasons.collect::<Vec<_>>());
-        format!("after {limit} s, these peers had not registered: {reasons}; start them, then the run again")
+        format!("after {limit} s, these had not registered: {reasons}; start them, then the run again")
     }
 
     /// Goes on without the peers that are not connected after a restart of the supervisor.
@@ -344,13 +347,21 @@ impl PeerMembership<'_> {
             (_, true) => format!("other builders took its {events}"),
             (_, false) => format!("its {events} waited for a builder, because no other one was connected"),
         };
-        let remedy = if is_leaving { "it was to leave anyway" } else { "start it again" };
+        let remedy = if is_leaving {
+            "nothing needs to be done, because it was to leave anyway"
+        } else {
+            "start it again"
+        };
         tracing::warn!(builder = %id, cause, "{named} is gone: {cause}; {fate}; {remedy}");
         if is_leaving {
             self.leave(index, now);
         }
         if is_missed || self.phase.is_under_way() {
-            let remark = format!("{named} left the run: {cause}; {fate}; its log says why it left");
+            let advice = match is_leaving {
+                true => "nothing needs to be done",
+                false => "look at its host and its log before the next run",
+            };
+            let remark = format!("{named} left the run: {cause}; {fate}; {advice}");
             self.books.remark(remark, self.outbox, now);
         }
         if self.phase.is_under_way() {
@@ -451,7 +462,10 @@ impl PeerMembership<'_> {
     /// Removes a builder that has sent its report from the run; the lanes to it end.
     pub(super) fn dismiss(&mut self, index: BuilderIndex, now: Instant) {
         let id = self.roster.builder(index).id;
-        let end = RunEnd { exit_code: 0, verdict: "this builder has left the run, as asked".to_owned() };
+        let end = RunEnd {
+            exit_code: 0,
+            verdict: format!("{} has left the run, as an operator asked", self.plan.named(Peer::Builder(id))),
+        };
         self.outbox.send(Recipients::Builder(id), Message::RunEnd(end));
         self.roster.end_incarnation(index);
         self.assigner.set_slots(index, 0, now);

@@ -26,7 +26,8 @@ fn while_no_source_is_up_nothing_is_assigned_and_at_last_the_run_ends() {
     stage.reports(&[(1, complete(0)), (2, complete(0))]);
     let report = stage.report.unwrap();
     assert!(
-        report.problems.iter().any(|problem| problem == "no source is left; look at the logs of the sources"),
+        report.problems.iter().any(|problem| problem
+            == "no source is up any more; check the hosts and the network of the sources, then their logs"),
         "{:?}",
         report.problems
     );

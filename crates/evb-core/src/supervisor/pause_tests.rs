@@ -20,7 +20,7 @@ fn a_run_that_is_held_back_begins_when_it_is_told_and_everybody_is_ready() {
     stage.register(source(3));
     assert_eq!(
         stage.core.begin(&Annotation::default(), stage.now).unwrap_err().to_string(),
-        "not registered with the supervisor: source 5, builders 1, 2; start them, or see why in their logs"
+        "these have not registered with the supervisor: source 5, builders 1, 2; start them on their hosts"
     );
     // A held run has no time limit for its peers.
     stage.pass(Duration::from_secs(100), &[]);
@@ -30,7 +30,7 @@ fn a_run_that_is_held_back_begins_when_it_is_told_and_everybody_is_ready() {
     stage.says(source(3), Message::Ready(Ready {}));
     assert_eq!(
         stage.core.begin(&Annotation::default(), stage.now).unwrap_err().to_string(),
-        "not connected to all builders yet: source 5; wait some seconds, or see why in their logs"
+        "these are not connected to all builders yet: source 5; they try again by themselves, so wait some seconds, and if it lasts, check the network from them to the builders"
     );
     let survey = stage.core.survey(stage.now);
     let presence: Vec<_> = survey.sources.iter().map(|source| source.presence).collect();

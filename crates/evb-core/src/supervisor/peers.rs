@@ -20,13 +20,16 @@ use crate::{
 };
 
 /// End of a run without sources.
-const NO_SOURCE: &str = "no source is left; look at the logs of the sources";
+const NO_SOURCE: &str =
+    "no source is up any more; check the hosts and the network of the sources, then their logs";
 
 /// End of a run without builders.
-const NO_BUILDER: &str = "no builder is left; look at the logs of the builders";
+const NO_BUILDER: &str =
+    "no builder is up any more; check the hosts and the network of the builders, then their logs";
 
 /// Cause of the loss of events that no builder had.
-const NOBODY_BUILT: &str = "no builder was left to build them; look at the logs of the builders";
+const NOBODY_BUILT: &str =
+    "no builder was left to build them; check the hosts and the network of the builders, then their logs";
 
 impl SupervisorCore {
     /// Registers a peer that wants to take part in the run. If the result is `Ok`, the driver must
@@ -71,8 +74,15 @@ impl SupervisorCore {
 
     /// Closes the connection of a peer that breaks the protocol.
     pub(super) fn expel(&mut self, peer: Peer, reason: &str, now: Instant) {
+        self.expel_with(peer, reason, SAME_RELEASE, now);
+    }
+
+    /// Closes the connection of a peer that breaks the protocol, for a reason with its own remedy.
+    pub(super) fn expel_with(&mut self, peer: Peer, reason: &str, remedy: &str, now: Instant) {
         let named = self.plan.named(peer);
-        let problem = format!("{named} was dropped, because it broke the protocol: {reason}; {SAME_RELEASE}");
+        let problem = format!(
+            "{named} broke evb's protocol, so the supervisor closed its connection, and the run goes on: {reason}; {remedy}"
+        );
         self.books.problem(problem, &mut self.outbox, now);
         if let Some(index) = self.roster.seat(peer).and_then(Seat::builder) {
             self.roster.bar(index);

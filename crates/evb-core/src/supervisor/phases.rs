@@ -12,8 +12,7 @@ use crate::{
 };
 
 /// Cause of the loss of events that waited for a slot until the end of the run.
-const NO_FREE_SLOT: &str =
-    "no builder had a free slot for them before the run ended; look at the logs of the builders";
+const NO_FREE_SLOT: &str = "no builder had a free slot for them before the run ended; check the disks of the builders, then their logs";
 
 impl SupervisorCore {
     /// Ends the wait for the run's peers and first readouts.
@@ -88,7 +87,9 @@ impl SupervisorCore {
         self.dispatch().lose_unassigned(NO_FREE_SLOT, now);
         for index in self.roster.builders().positions() {
             let id = self.roster.builder(index).id;
-            let cause = format!("builder {id} finished no event in the last {waited} s; look at its log");
+            let cause = format!(
+                "builder {id} finished no event in the last {waited} s; check its disk and the readouts, then its log"
+            );
             self.dispatch().lose_events(index, cause, now);
         }
         self.finish(now);

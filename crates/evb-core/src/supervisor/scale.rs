@@ -48,7 +48,7 @@ impl WallWatch {
         let seconds = ahead.unsigned_abs() as f64 / 1e9;
         let side = if ahead < 0 { "behind" } else { "ahead of" };
         Some(format!(
-            "the supervisor's wall clock is now {seconds:.3} s {side} the times of this run, which go on from the run's beginning without a jump; check the time synchronisation (NTP or PTP) of its host"
+            "the supervisor's wall clock is now {seconds:.3} s {side} the times of this run, which go on without a jump, so its data are right; check the time synchronisation (NTP or PTP) of its host"
         ))
     }
 

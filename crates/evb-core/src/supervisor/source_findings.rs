@@ -17,8 +17,7 @@ const NAMED: usize = 10;
 const FEW: u64 = 16;
 
 /// Finding about a source or builder that ended without its final report.
-pub(super) const NO_FINAL_REPORT: &str =
-    "gave no final report, so its counts may be incomplete: look at its log";
+pub(super) const NO_FINAL_REPORT: &str = "gave no final report, so its own counts may be incomplete, but those of events are right: see in its log whether it crashed";
 
 /// A kind of finding about a source.
 struct FindingKind {
@@ -47,26 +46,26 @@ const PROBLEMS: [FindingKind; 9] = [
     },
     FindingKind {
         amount: |source| if lost_count(source) > 0 { 0 } else { source.missing },
-        one: "{source} is missing in {amount} events {detail}; its log says why",
-        others: "{sources} more sources are missing in up to {most} events each; their logs say why",
+        one: "{source} is missing in {amount} events {detail}; look at its readout, its host and its network, then at its log",
+        others: "{sources} more sources are missing in up to {most} events each; look at their readouts, their hosts and the network, then at their logs",
         detail: causes,
     },
     FindingKind {
         amount: |source| source.crc_errors,
-        one: "{amount} fragments of {source} were damaged on the way (wrong checksum): check the network and the memory of its host",
-        others: "up to {most} fragments of each of {sources} more sources were damaged on the way: check their network",
+        one: "{amount} fragments of {source} were damaged on the way (wrong checksum), now lost: check the network and the memory of its host",
+        others: "up to {most} fragments of each of {sources} more sources were damaged on the way, and are lost: check their network",
         detail: nothing,
     },
     FindingKind {
         amount: |source| source.refused,
-        one: "{source} refused {amount} fragments of its readout: its log names the events and the cause",
-        others: "{sources} more sources refused up to {most} fragments of their readout each: their logs name the cause",
+        one: "{source} refused {amount} fragments of its readout, now lost: correct the readout, or raise `max_fragment`; its log names the events",
+        others: "{sources} more sources refused up to {most} fragments of their readout each, now lost: correct the readouts, or raise `max_fragment`; their logs name the cause",
         detail: nothing,
     },
     FindingKind {
         amount: |source| source.contradictions,
-        one: "the readout of {source} sent {amount} fragments of events of which it had sent a different one before: compare its event ids with those of other sources{detail}",
-        others: "{sources} more sources got up to {most} different second fragments of events each: compare their event ids",
+        one: "the readout of {source} sent {amount} fragments of events of which it had sent a different one before, and evb kept the first: compare its event ids with those of other sources{detail}",
+        others: "{sources} more sources got up to {most} different second fragments of events each, and evb kept the first: compare their event ids",
         detail: |source| source.contradiction.map_or_else(String::new, |first| format!("; {first}")),
     },
     FindingKind {
@@ -104,8 +103,8 @@ const PROBLEMS: [FindingKind; 9] = [
 const REMARKS: [FindingKind; 12] = [
     FindingKind {
         amount: harmless_absence,
-        one: "{source} was down for {detail} s; no event lacks its fragment for that reason",
-        others: "{sources} more sources were down for a shorter time; no event lacks their fragments for that reason",
+        one: "{source} was down for {detail} s; no event lacks its fragment for that reason, so nothing needs to be done",
+        others: "{sources} more sources were down for a shorter time; no event lacks their fragments for that reason, so nothing needs to be done",
         detail: |source| format!("{:.3}", source.down_s),
     },
     FindingKind {
@@ -116,20 +115,20 @@ const REMARKS: [FindingKind; 12] = [
     },
     FindingKind {
         amount: |source| source.kept_before_start,
-        one: "{source} kept {amount} fragments that arrived before the start, as its `before_start` says",
-        others: "{sources} more sources kept up to {most} fragments each that arrived before the start, as their `before_start` says",
+        one: "{source} kept {amount} fragments that arrived before the start, as its `before_start` says; nothing needs to be done",
+        others: "{sources} more sources kept up to {most} fragments each that arrived before the start, as their `before_start` says; nothing needs to be done",
         detail: nothing,
     },
     FindingKind {
         amount: |source| source.discarded_before_start,
-        one: "{source} discarded {amount} fragments that arrived before the start, as its `before_start` says",
-        others: "{sources} more sources discarded up to {most} fragments each that arrived before the start, as their `before_start` says",
+        one: "{source} discarded {amount} fragments that arrived before the start, as its `before_start` says; nothing needs to be done",
+        others: "{sources} more sources discarded up to {most} fragments each that arrived before the start, as their `before_start` says; nothing needs to be done",
         detail: nothing,
     },
     FindingKind {
         amount: |source| if source.front_end_protocol == 1 { source.run_not_stated } else { 0 },
-        one: "{source}: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does",
-        others: "{sources} more sources: their front ends speak protocol 1, which does not state the run of fragments",
+        one: "{source}: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does: update it, else fragments of an earlier run may get into events",
+        others: "{sources} more sources: their front ends speak protocol 1, which does not state the run of fragments; protocol 2 does: update them, else fragments of an earlier run may get into events",
         detail: nothing,
     },
     FindingKind {
@@ -140,20 +139,20 @@ const REMARKS: [FindingKind; 12] = [
     },
     FindingKind {
         amount: |source| source.of_other_runs,
-        one: "{source} discarded {amount} fragments that its front end read out in another run, as it should",
-        others: "{sources} more sources discarded up to {most} fragments each of other runs",
+        one: "{source} discarded {amount} fragments that its front end read out in another run, as it should; nothing needs to be done",
+        others: "{sources} more sources discarded up to {most} fragments each of other runs, as they should; nothing needs to be done",
         detail: nothing,
     },
     FindingKind {
         amount: |source| source.malformed,
-        one: "front ends of {source} sent {amount} fragments that were cut off, malformed, or with an event id that cannot be (ids start at 1): correct what they send",
-        others: "front ends of {sources} more sources sent up to {most} malformed fragments each: correct what they send",
+        one: "front ends of {source} sent {amount} fragments that were cut off, malformed, or with an event id that cannot be (ids start at 1), now lost: correct what they send",
+        others: "front ends of {sources} more sources sent up to {most} malformed fragments each, now lost: correct what they send",
         detail: nothing,
     },
     FindingKind {
         amount: |source| source.repeats.saturating_add(source.repeats_not_compared),
-        one: "the readout of {source} repeated {amount} fragments, and evb kept the first ones, so no event is affected{detail}",
-        others: "the readouts of {sources} more sources repeated up to {most} fragments each, and evb kept the first ones, so no event is affected",
+        one: "the readout of {source} repeated {amount} fragments, and evb kept the first ones, so no event is affected, and nothing needs to be done{detail}",
+        others: "the readouts of {sources} more sources repeated up to {most} fragments each, and evb kept the first ones, so no event is affected, and nothing needs to be done",
         detail: |source| match source.repeats_not_compared {
             0 => String::new(),
             old => format!("; {old} came too late to be compared with them"),
@@ -167,14 +166,14 @@ const REMARKS: [FindingKind; 12] = [
     },
     FindingKind {
         amount: |source| source.counter_late,
-        one: "{amount} fragments of {source} came after one with a later trigger counter, and were placed in their events all the same",
-        others: "up to {most} fragments of each of {sources} more sources came after one with a later trigger counter, and were placed in their events all the same",
+        one: "{amount} fragments of {source} came after one with a later trigger counter, and were placed in their events all the same; nothing needs to be done",
+        others: "up to {most} fragments of each of {sources} more sources came after one with a later trigger counter, and were placed in their events all the same; nothing needs to be done",
         detail: nothing,
     },
     FindingKind {
         amount: |source| source.unexpected,
-        one: "{amount} fragments of {source} belonged to no event of the run: compare its event ids with the triggers",
-        others: "up to {most} fragments of each of {sources} more sources belonged to no event of the run: compare their event ids with the triggers",
+        one: "{amount} fragments of {source} belonged to no event of the run, and were not used: compare its event ids with the triggers",
+        others: "up to {most} fragments of each of {sources} more sources belonged to no event of the run, and were not used: compare their event ids with the triggers",
         detail: nothing,
     },
 ];
@@ -232,7 +231,7 @@ pub(super) fn problems(sources: &[SourceSummary], is_started: bool) -> Vec<Strin
     }
     if silent.len() > NAMED {
         problems.push(format!(
-            "{} sources gave no final report, so their counts may be incomplete: look at the logs of {}",
+            "{} sources gave no final report, so their own counts may be incomplete, but those of events are right: see whether they crashed, in the logs of {}",
             silent.len(),
             ranges(silent)
         ));

@@ -531,7 +531,7 @@ fn outcomes_are_counted_apart_and_causes_kept() {
         report.problems,
         [
             "1 event lost: builder 2: full disk; its log says more",
-            "source 5 is missing in 1 event (1 down); its log says why"
+            "source 5 is missing in 1 event (1 down); look at its readout, its host and its network, then at its log"
         ]
     );
 }
@@ -604,7 +604,7 @@ fn a_start_that_fails_says_who_is_missing() {
         (report.exit_code, &report.verdict[..]),
         (
             1,
-            "failed: after 30 s, these peers had not registered: source 5, builder 1; start them, then the run again"
+            "failed: after 30 s, these had not registered: source 5, builder 1; start them, then the run again"
         )
     );
     let refusal = stage.core.register(&hello(source(5)), stage.now).unwrap_err();

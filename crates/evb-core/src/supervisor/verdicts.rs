@@ -24,6 +24,17 @@ use crate::{
 /// Remedy for fragments in wrong events.
 const REMEDY: &str = "the files flag these fragments (`evbd verify --align CONFIG` lists them): check its trigger input, reset the boards, and start a new run";
 
+/// Returns what to do about a finding by which no fragment is in a wrong event.
+const fn advice(verdict: Explanation) -> &'static str {
+    match verdict {
+        Explanation::OtherBits(_) | Explanation::OtherRate { .. } => {
+            "correct its `clock` in the configuration before the next run"
+        }
+        Explanation::Stuck => "look at the clock of its boards",
+        _ => "nothing needs to be done",
+    }
+}
+
 /// The supervisor where it watches whether timestamps agree.
 #[derive(Debug)]
 pub(crate) struct Verdicts<'a> {
@@ -125,7 +136,7 @@ impl Verdicts<'_> {
         watch.forget(source, decided);
         let named = self.core.plan.named(Peer::Source(source));
         let remark = format!(
-            "an operator took the timestamps of {named} as right from event {decided} on, and evb compares later ones with them"
+            "an operator took the timestamps of {named} as right from event {decided} on, and evb compares later ones with them: nothing needs to be done"
         );
         self.judge(source, None, now);
         self.end_episodes(source, decided, now);
@@ -149,7 +160,7 @@ impl Verdicts<'_> {
         let run = self.core.plan.run;
         self.tell_episodes([Episode::of(finding, source, |clock| self.name_of(clock))], now);
         if !finding.verdict.is_misaligned() {
-            self.remark(text, now);
+            self.remark(format!("{text}; {}", advice(finding.verdict)), now);
             if finding.verdict != Explanation::SingleStamps {
                 self.tell_to_learn(source);
             }

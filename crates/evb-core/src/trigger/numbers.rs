@@ -83,7 +83,7 @@ impl TriggerNumbers {
                 tracing::warn!(
                     number,
                     last,
-                    "ignored an announcement of trigger {number}, which is too far ahead of trigger {last}: check whether another program sends triggers to this port"
+                    "ignored an announcement of trigger {number}, and made no event of it, because it is more than {MAX_COUNT} ahead of trigger {last}, the last one: check whether another program sends triggers to this port"
                 );
             }
             return Judged::TooFarAhead;
@@ -134,7 +134,7 @@ impl TriggerNumbers {
         tracing::warn!(
             number,
             last,
-            "the trigger program counts again from {number}, and its triggers are ignored up to {last}: let it count on, or start a new run"
+            "the trigger program counts again from {number}, and its triggers are ignored up to {last}, so they make no events: let it count on, or start a new run"
         );
         Judged::Restarted
     }

@@ -106,7 +106,7 @@ pub enum Verdict {
 
 /// A control message with invalid numbers. The peer is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("its message `{message}` cannot be used: {problem}")]
+#[error("it sent a control message (`{message}`) that cannot be used: {problem}")]
 pub struct MalformedMessage {
     /// Name of the message.
     pub message: &'static str,
@@ -514,7 +514,7 @@ impl Welcome {
     pub fn checked_lane(&self, run_id: RunId) -> Result<LaneState, MalformedMessage> {
         let fault = |problem| Err(MalformedMessage { message: "Welcome", problem });
         if self.run_id != run_id {
-            return fault("the builder is in another run");
+            return fault("it is of another run");
         }
         self.lane.map_or_else(|| fault("the state of the lane is missing"), Ok)
     }

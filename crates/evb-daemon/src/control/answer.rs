@@ -68,7 +68,11 @@ impl Answer {
     pub(super) fn in_words(&self) -> String {
         let Body::Value(body) = &self.body else { return String::new() };
         let part = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
-        format!("{}; it was not carried out; if that client is yours: {}", part("reason"), part("remedy"))
+        format!(
+            "{}; nothing was changed, and nothing needs to be done unless that client is yours: then {}",
+            part("reason"),
+            part("remedy")
+        )
     }
 
     pub(super) fn into_response(self) -> Response<Full<Bytes>> {

@@ -5,7 +5,7 @@ use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
 use bytes::Bytes;
 use evb::run_control::RunControl;
 use evb_net::handshake::RefusalLog;
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::{Request, Response, StatusCode, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::{
@@ -119,7 +119,10 @@ async fn serve_one(
         return match desk.guard.check_site(&head) {
             Ok(()) => asset.into_response(),
             Err(answer) => {
-                desk.log.lock().await.record(format_args!("refused a request of {peer}"), &answer.in_words());
+                desk.log
+                    .lock()
+                    .await
+                    .record(format_args!("refused a request of the client {peer}"), &answer.in_words());
                 answer.into_response()
             }
         };
@@ -132,7 +135,10 @@ async fn respond(desk: &Desk, peer: SocketAddr, request: Request<Incoming>, busy
     let access = match desk.guard.check(&head) {
         Ok(access) => access,
         Err(answer) => {
-            desk.log.lock().await.record(format_args!("refused a request of {peer}"), &answer.in_words());
+            desk.log
+                .lock()
+                .await
+                .record(format_args!("refused a request of the client {peer}"), &answer.in_words());
             return answer;
         }
     };
@@ -143,12 +149,16 @@ async fn respond(desk: &Desk, peer: SocketAddr, request: Request<Incoming>, busy
     }
     let body = match timeout(PATIENCE, Limited::new(body, BODY).collect()).await {
         Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(_)) => {
-            return Answer::turned_away(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "the body of the request is broken, or longer than 16 KiB",
-                "send a whole body of at most 16 KiB",
-            );
+        Ok(Err(error)) => {
+            let (reason, remedy) = if error.is::<LengthLimitError>() {
+                ("the body of the request is longer than 16 KiB", "send a body of at most 16 KiB")
+            } else {
+                (
+                    "the body of the request did not arrive whole",
+                    "send it again, and look at the network and a proxy in between",
+                )
+            };
+            return Answer::turned_away(StatusCode::PAYLOAD_TOO_LARGE, reason, remedy);
         }
         Err(_) => {
             return Answer::turned_away(
@@ -165,8 +175,10 @@ async fn respond(desk: &Desk, peer: SocketAddr, request: Request<Incoming>, busy
         desk.rendered.forget().await;
         let (method, path, status) = (&head.method, head.uri.path(), answer.status);
         let words = match status.is_success() {
-            true => format!("run control carried out {method} {path}, as {peer} asked"),
-            false => format!("run control refused {method} {path} of {peer}: {}", answer.in_words()),
+            true => format!("run control carried out {method} {path}, as the client {peer} asked"),
+            false => {
+                format!("run control refused {method} {path} of the client {peer}: {}", answer.in_words())
+            }
         };
         tracing::info!(%peer, %method, path, status = status.as_u16(), "{words}");
     }

@@ -68,13 +68,16 @@ impl SourceName {
             Self::Id(id) => return Ok(id),
             Self::Name(name) => name,
         };
-        let sources = survey(lead).await.map(|survey| survey.sources).unwrap_or_default();
-        let mut named = sources.iter().filter(|source| source.name == name && !name.is_empty());
-        named.next().filter(|_| named.next().is_none()).map(|source| source.id).ok_or_else(|| {
-            let reason = format!("no run is open, or not exactly one of its sources has the name `{name}`");
-            let remedy = "give the id of the source, which `evbd ctl status --json` lists";
-            Answer::turned_away(StatusCode::BAD_REQUEST, &reason, remedy)
-        })
+        let Some(Survey { sources, .. }) = survey(lead).await else { return Err(no_run()) };
+        let named = sources.iter().filter(|source| source.name == name && !name.is_empty());
+        let ids: Vec<u16> = named.map(|source| source.id).collect();
+        let reason = match ids.as_slice() {
+            [id] => return Ok(*id),
+            [] => format!("the run has no source with the name `{name}`"),
+            several => format!("{} sources of the run have the name `{name}`", several.len()),
+        };
+        let remedy = "give the id of the source, which `evbd ctl status --json` lists";
+        Err(Answer::turned_away(StatusCode::BAD_REQUEST, &reason, remedy))
     }
 }
 
@@ -83,17 +86,25 @@ impl SourceName {
 /// # Errors
 /// Returns the answer to a client whose group does not exist.
 async fn sources_of(group: &str, lead: &RunControl) -> Result<Vec<u16>, Answer> {
-    let groups = survey(lead).await.map(|survey| survey.groups).unwrap_or_default();
+    let Some(Survey { groups, .. }) = survey(lead).await else { return Err(no_run()) };
     let names: Vec<&str> = groups.iter().map(|group| group.name.as_str()).collect();
     let found = groups.iter().find(|other| other.name == group);
     found.map(|group| group.sources.clone()).ok_or_else(|| {
         let remedy = match names.is_empty() {
-            true => "configure a `[[group]]`, or give a `source`".to_owned(),
+            true => {
+                "it has no groups at all: give a source, or add a `[[group]]` to the configuration".to_owned()
+            }
             false => format!("give one of the groups of the run: {}", names.join(", ")),
         };
         let reason = format!("the run has no group `{group}`");
         Answer::turned_away(StatusCode::BAD_REQUEST, &reason, &remedy)
     })
+}
+
+/// Returns the answer to a request that names what only an open run has.
+fn no_run() -> Answer {
+    let reason = "no run is open, so names of its sources and groups are not known";
+    Answer::turned_away(StatusCode::BAD_REQUEST, reason, "open one with `evbd ctl configure`, then ask again")
 }
 
 async fn survey(lead: &RunControl) -> Option<Survey> {

@@ -19,6 +19,9 @@ use crate::control::Token;
 /// Time limit of an answer; a start takes seconds while it waits for missing peers.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// What to look at after a request without an answer.
+const LOOK: &str = "check that evbd still runs there, and the network to it; `evbd ctl status` shows whether the command took effect";
+
 /// Length of the longest answer that is read, in bytes.
 const ANSWER: usize = 16 << 20;
 
@@ -39,9 +42,7 @@ pub(super) enum AskError {
         reason: io::Error,
     },
     /// The process at the address is not evbd, or it closed the connection before its answer.
-    #[error(
-        "the request to run control at {address} failed: {reason}; look at the log of evbd there, and see with `evbd ctl status` whether the command took effect"
-    )]
+    #[error("run control at {address} gave no answer that can be used: {reason}")]
     NoAnswer {
         /// Address of run control.
         address: Endpoint,
@@ -121,11 +122,11 @@ impl Client {
         let asked = self.runtime.block_on(async {
             timeout(PATIENCE, self.exchange(method, what, body))
                 .await
-                .unwrap_or_else(|_| Err(failed(format!("no answer within {} s", PATIENCE.as_secs()))))
+                .unwrap_or_else(|_| Err(failed(format!("none came within {} s; {LOOK}", PATIENCE.as_secs()))))
         });
         let (status, text) = asked?;
         let answer: Value = serde_json::from_slice(&text).map_err(|_| {
-            failed("the answer is not one of evbd, so another program may listen there".to_owned())
+            failed("it is not one of evbd, so another program listens there; give the address of run control with --url or --config".to_owned())
         })?;
         if status.is_success() {
             return Ok(answer);
@@ -141,7 +142,7 @@ impl Client {
     ) -> Result<(StatusCode, Bytes), AskError> {
         let failed = |error: &dyn std::fmt::Display| AskError::NoAnswer {
             address: self.address.clone(),
-            reason: error.to_string(),
+            reason: format!("{error}; {LOOK}"),
         };
         let stream = TcpStream::connect((self.address.host.as_str(), self.address.port))
             .await

@@ -64,9 +64,13 @@ pub(super) fn line(answer: &Value) -> String {
 /// Returns a refusal as text: the refusing party, the reason and the remedy.
 pub(super) fn refusal(answer: &Value) -> String {
     let answer = plain(answer);
-    let of = |key: &str| answer[key].as_str().unwrap_or("?").to_owned();
+    let of = |key: &str, usual: &str| answer[key].as_str().unwrap_or(usual).to_owned();
     let what = answer["request"].as_str().unwrap_or("the request was");
-    format!("{what} refused by {}: {}\n  {}\n", of("refused_by"), of("reason"), of("remedy"))
+    let by = of("refused_by", "the program at that address");
+    let reason = of("reason", "it gives no reason");
+    let remedy =
+        of("remedy", "check that this is the address of evbd's run control, and no proxy is in between");
+    format!("{what} refused by {by}: {reason}\n  {remedy}\n")
 }
 
 /// Returns the outcome of the last run and the state of the system.

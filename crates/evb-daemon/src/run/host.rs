@@ -43,7 +43,7 @@ pub fn here(config: Config) -> Result<RunReport, RunError> {
     match ended {
         Ended::Closed(report) => Ok(*report),
         Ended::Part(_) => Err(RunError::Supervisor(
-            "the run ended without a report, which is a fault of evb: report it".to_owned(),
+            "the run ended without a report, which is a fault of evb: report it; `evbd verify` says what its event files hold".to_owned(),
         )),
     }
 }
@@ -53,7 +53,7 @@ fn take_precedence() {
     match host::take_precedence() {
         Ok(how) => tracing::debug!(?how, "the supervisor has precedence over other programs"),
         Err(error) => {
-            tracing::info!(%error, "the supervisor has no precedence over other programs, so it may be slow while this host is busy: {error}; the run goes on; to give it precedence, allow its user real-time priority 1, or nice {}", host::PRECEDENCE);
+            tracing::info!(%error, "the supervisor has no precedence over other programs, so it may be slow while this host is busy: {error}; the run goes on, and nothing needs to be done unless other programs load this host: then allow its user real-time priority 1, or nice {}", host::PRECEDENCE);
         }
     }
 }
@@ -151,7 +151,7 @@ impl Host {
         let progress = self.supervisor.as_ref().map(|(handle, _)| handle.progress());
         move || match &progress {
             Some(progress) => progress::line(&progress.latest()),
-            None => "its sources or builders take part in a run".to_owned(),
+            None => "taking part in a run, with the sources or builders of this process".to_owned(),
         }
     }
 
@@ -176,7 +176,7 @@ impl Host {
             match role? {
                 Ok(role) => joined.push(role),
                 Err(error) if *is_stopping => {
-                    tracing::info!(%error, "a role of this process did not join the run, which ends, so nothing needs to be done: {error}");
+                    tracing::info!(%error, "nothing needs to be done for this run, which ends; it did so before a role of this process had joined it. Only if that role does not join the next run either, act on this: {error}");
                 }
                 Err(error) => return Err(error),
             }

@@ -61,7 +61,7 @@ impl HostedRoles {
         match renewed {
             Ok(part) => *self = part,
             Err(error) => {
-                tracing::warn!(%error, "the configuration {} cannot be used any more, so this process goes on with the one that it has, and reads the file again after each run: {error}", arguments.config.display())
+                tracing::warn!(%error, "the configuration {} cannot be used any more, so this process goes on with the one that it read before; correct the file, which it reads again after each run: {error}", arguments.config.display())
             }
         }
     }
@@ -106,7 +106,7 @@ async fn take_part(
         let ended = match joined {
             Ok(()) => {
                 service.ready();
-                say.send_replace("its sources or builders take part in a run");
+                say.send_replace("taking part in a run, with the sources or builders of this process");
                 loop {
                     tokio::select! {
                         ended = host.outcome() => break ended,
@@ -132,7 +132,7 @@ async fn take_part(
             // Leaving before the run has begun ends the connection, which is not a failure.
             Err(_) if stopping => 0,
             Err(error) => {
-                tracing::warn!(%error, "this process tries again by itself, because it could not take part in a run to its end: {error}");
+                tracing::warn!(%error, "this process could not take part in a run to its end, and joins the next one by itself; if this line comes again with the next run, act on its cause: {error}");
                 tokio::time::sleep(RESPITE).await;
                 1
             }

@@ -99,7 +99,7 @@ impl Look<'_> {
         match outcome {
             Err(RunError::Unmet { key, reason, remedy }) => self.refuse(key, None, reason, &remedy),
             Err(error) => {
-                let remedy = "`evbd run` does not start before that";
+                let remedy = "correct that first: `evbd run` does not start until then";
                 self.refuse("", None, error.to_string(), remedy);
             }
             Ok(()) => {}
@@ -113,7 +113,8 @@ impl Look<'_> {
         };
         for (key, path) in [("token_file", control.token_file.as_ref()), ("viewers", viewers)] {
             if let Some(Err(error)) = path.map(|path| Token::read(path)) {
-                let remedy = "run control needs this file, so `evbd run` does not start without it";
+                let remedy =
+                    "until that is done, `evbd run` does not start, because run control needs this file";
                 self.refuse(&format!("control.{key}"), None, error.to_string(), remedy);
             }
         }

@@ -62,7 +62,7 @@ impl Signals {
                 Effect::Drain => break,
                 Effect::Leave => {
                     complain!(
-                        "interrupted again: this process leaves at once, without a report; its events under way may be lost"
+                        "interrupted again: this process leaves at once, without a report; its events under way may be lost, and `evbd verify` of the run's files shows which are missing"
                     );
                     std::process::exit(LEFT);
                 }

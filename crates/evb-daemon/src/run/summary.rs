@@ -57,8 +57,10 @@ impl Publisher {
             path.as_ref().and_then(|path| path.parent()).filter(|folder| !folder.as_os_str().is_empty());
         match folder {
             Some(folder) if !folder.is_dir() && !folder.to_string_lossy().contains(RUN) => {
-                let what =
-                    format!("--summary: the directory {} does not exist; create it first", folder.display());
+                let what = format!(
+                    "--summary: the directory {} does not exist, so no run was started; create it first",
+                    folder.display()
+                );
                 Err(RunError::Operator(what))
             }
             _ => Ok(Self { path, detail, files: Vec::new() }),
@@ -186,8 +188,8 @@ fn details(report: &RunReport) -> String {
         "network",
         [
             counted(network.tcp_retransmits, "TCP retransmit"),
-            counted(network.duplicates, "duplicate"),
-            format!("{} late", network.late),
+            counted(network.duplicates, "duplicate fragment"),
+            counted(network.late, "late fragment"),
             counted(network.crc_errors, "checksum error"),
         ]
         .join(", "),
@@ -203,7 +205,7 @@ fn details(report: &RunReport) -> String {
 }
 
 /// Remark on a run whose supervisor has no state directory.
-const NOT_KEPT: &str = "no state directory keeps this run: only its builders know its number; set `supervisor.state` on the supervisor's host";
+const NOT_KEPT: &str = "no state directory keeps the number of this run, which only its builders know; nothing is wrong with its events, but set `supervisor.state` on the supervisor's host, lest a later run gets the same number";
 
 /// Describes the stages of the time from a grant to its data, as far as they were measured.
 fn grant_path(report: &RunReport) -> Option<String> {

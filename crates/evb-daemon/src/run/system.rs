@@ -77,7 +77,7 @@ impl FromFile {
                 let text = error.in_short();
                 // Most texts end with a remedy of their own.
                 let (reason, remedy) =
-                    text.split_once("; ").unwrap_or((&text, "the log of this process may say more"));
+                    text.split_once("; ").unwrap_or((&text, "correct that before the next run"));
                 SystemError::new(named, reason, remedy)
             })
         })
@@ -110,7 +110,7 @@ impl System for FromFile {
         let shared = shared.prove(&config, &hosted).map_err(fault)?;
         if let Some(choice) = &shared.executor {
             let (by, reason) = (choice.executor.offload(), &choice.reason);
-            tracing::info!(%by, reason, "the sources of this process keep the configured rates, with offload `{by}`: {reason}; `evbd doctor` says whether that is good enough, and shows the other choices");
+            tracing::info!(%by, reason, "the sources of this process keep the configured rates, with offload `{by}`: {reason}; nothing needs to be done, and `evbd doctor` shows how exact that is, and the other choices");
         }
         self.publisher.note_files(&config, &hosted);
         (self.config, self.hosted, self.shared) = (config, hosted, shared);
@@ -119,7 +119,7 @@ impl System for FromFile {
 
     fn plan(&mut self) -> Result<SupervisorConfig, SystemError> {
         let mut own = build::supervisor(&self.config, &self.shared, &self.hosted, self.last)
-            .map_err(|error| refused(&error, "then configure again"))?;
+            .map_err(|error| unmet(error, &self.path))?;
         if self.config.control.as_ref().is_some_and(|control| control.require_readout) {
             own.plan.first_readouts = FirstReadouts::Refuse;
         }

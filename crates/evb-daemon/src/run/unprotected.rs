@@ -16,13 +16,13 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
         && let Some(listen) = listeners.into_iter().find(|listen| is_open(listen))
     {
         said.push(format!(
-            "security.mode = \"none\": the run goes on without a key, so any program that reaches {listen} or the other ports of evb can take part; on a network that others use, write mode = \"psk\" (evbd keygen)"
+            "security.mode = \"none\": the run goes on without a key, so any program that reaches a port of evb, such as {listen}, can take part; on a network that others use, write mode = \"psk\" (`evbd keygen` makes the key), else nothing needs to be done"
         ));
     }
     if let TriggerConfig::External { listen, .. } = &config.supervisor.trigger
         && is_open(listen)
     {
-        said.push(format!("any program that reaches {listen} can send triggers, because no key protects that port: let a firewall admit only the trigger program"));
+        said.push(format!("the supervisor takes triggers from any program that reaches {listen}, because no key protects that port: unless only evb uses that network, let a firewall admit only the trigger program"));
     }
     for source in &config.sources {
         if let Input::Tcp { listen, .. } = &source.input
@@ -30,7 +30,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
         {
             let id = source.id;
             said.push(format!(
-                "source {id} takes fragments from any program that reaches {listen}, because no key protects that port: let a firewall admit only its front ends"
+                "source {id} takes fragments from any program that reaches {listen}, because no key protects that port: unless only evb uses that network, let a firewall admit only its front ends"
             ));
         }
     }

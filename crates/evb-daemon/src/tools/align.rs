@@ -174,7 +174,11 @@ impl SourceReport {
 impl fmt::Display for AlignReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { run, events, disagreeing, .. } = self;
-        let verdict = if self.is_aligned() { "no misaligned event was found" } else { "MISALIGNED" };
+        let verdict = match (self.is_aligned(), *disagreeing) {
+            (true, 0) => "no misaligned event was found",
+            (true, _) => "no source stays misaligned, so the files need no repair",
+            (false, _) => "MISALIGNED",
+        };
         writeln!(
             f,
             "alignment of run {run}: {verdict}; {disagreeing} of {} have a fragment that disagrees",
@@ -182,11 +186,21 @@ impl fmt::Display for AlignReport {
         )?;
         for SourceReport { source, name, agree, disagree, unknown } in &self.sources {
             let named = Peer::Source(SourceId::new(*source)).named(name);
-            writeln!(f, "  {named:<32} {agree} agree, {disagree} disagree, {unknown} not known")?;
+            writeln!(f, "  {named:<32} {agree} agree, {disagree} disagree, {unknown} not compared")?;
+        }
+        if self.sources.iter().any(|source| source.unknown > 0) {
+            writeln!(
+                f,
+                "  not compared: fragments from before their clock was learnt, or alone in their event; nothing needs to be done"
+            )?;
         }
         if !self.unchecked.is_empty() {
             let ids: Vec<_> = self.unchecked.iter().map(ToString::to_string).collect();
-            writeln!(f, "  without a clock, not compared: source {} (give it a `clock`)", ids.join(", "))?;
+            writeln!(
+                f,
+                "  without a clock, not compared: source {} (to compare it, give it a `clock` in the configuration)",
+                ids.join(", ")
+            )?;
         }
         for Episode { source, since, text, disputed, .. } in &self.episodes {
             let mut reports = self.sources.iter();

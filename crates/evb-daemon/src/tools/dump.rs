@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use evb_core::id::EventId;
+use evb_core::{id::EventId, quantities::counted};
 use evb_file::{
     EventFile, ReadError, VerifyError,
     dump::{ListOptions, hex, list, summary},
@@ -101,8 +101,8 @@ fn one(files: &[PathBuf], event: EventId, payloads: bool, out: &mut dyn Write) -
     }
     writeln!(
         out,
-        "event {event} is in none of the {} files; `evbd verify` lists the event ids that are in no file",
-        files.len()
+        "event {event} is in no file of those given ({}): give all files of the run, or another event id; `evbd verify` lists the ids that are in no file",
+        counted(files.len(), "file")
     )?;
     Ok(ExitCode::FAILURE)
 }

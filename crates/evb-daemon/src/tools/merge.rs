@@ -108,13 +108,16 @@ fn tell_repair(report: &RealignReport, out: &mut dyn Write) -> io::Result<bool> 
     if !slips.is_empty() {
         writeln!(
             out,
-            "{moved} fragments moved to their events, {left_out} left out that have no event; {without} events have no such fragment"
+            "{} moved to their events; {} left out for want of an event; {} marked incomplete for want of such a fragment",
+            counted(*moved, "fragment"),
+            counted(*left_out, "fragment"),
+            counted(*without, "event")
         )?;
     }
     if !others.is_empty() {
         writeln!(
             out,
-            "leave the named events of what is NOT repaired, for that source, out of the analysis"
+            "leave the fragments of the sources that are NOT repaired, from the named events on, out of the analysis"
         )?;
     }
     Ok(others.is_empty())
@@ -122,35 +125,37 @@ fn tell_repair(report: &RealignReport, out: &mut dyn Write) -> io::Result<bool> 
 
 fn tell(report: &MergeReport, format: FormatVersion, out: &mut dyn Write) -> io::Result<ExitCode> {
     let written = &report.written;
-    let files = if written.files == 1 { "file" } else { "files" };
-    writeln!(out, "{} events merged into {} {files}", written.events, written.files)?;
+    writeln!(out, "{} merged into {}", counted(written.events, "event"), counted(written.files, "file"))?;
     if format == FormatVersion::One {
         writeln!(
             out,
-            "format 1 has no run id, UTC, causes, absent sources, names, kind and comment: they are left out"
+            "format 1 has no run id, UTC, causes, absent sources, names, kind and comment: they are left out; merge without `--format 1` to keep them"
         )?;
     }
     if report.without_alignment > 0 {
-        let events = counted(report.without_alignment as usize, "event");
+        let events = counted(report.without_alignment, "event");
         writeln!(out, "format 1 has no states of alignment: those of {events} are left out")?;
     }
-    for (count, what) in [
-        (report.other_epochs, "records left out, because --epoch does not select them"),
+    for (count, [one, many], what) in [
+        (report.other_epochs, ["record", "records"], "left out, as --epoch asks"),
         (
             report.superseded,
-            "superseded copies left out, and nothing needs to be done: the newer copy of each of these events is kept",
+            ["superseded copy", "superseded copies"],
+            "left out, and nothing needs to be done: the newer copy of each such event is kept",
         ),
         (
             report.duplicates,
-            "duplicates left out: one copy of each of these events is kept (was a file given twice?)",
+            ["duplicate", "duplicates"],
+            "left out: one copy of each such event is kept; check whether a file was given twice",
         ),
         (
             report.damaged.total,
-            "damaged records or tails left out (restore these files from a copy, if there is one):",
+            ["damaged record or tail", "damaged records or tails"],
+            "left out, and all other events are kept (restore these files from a copy, if there is one):",
         ),
     ] {
         if count > 0 {
-            writeln!(out, "{count} {what}")?;
+            writeln!(out, "{count} {} {what}", if count == 1 { one } else { many })?;
         }
     }
     let shown = few_of_each_file(&report.damaged.first);

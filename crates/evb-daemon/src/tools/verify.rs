@@ -86,7 +86,7 @@ pub(super) fn advice(report: &VerifyReport) -> Vec<&'static str> {
     [
         (
             any(|run| run.incomplete.total),
-            "incomplete events: the logs of the missing sources say why; the other fragments of these events are intact",
+            "incomplete events: their other fragments are intact, and can be used; before the next run, check the process, the front end and the network of the missing sources, whose logs say more",
         ),
         (
             any(|run| run.misaligned),
@@ -94,11 +94,11 @@ pub(super) fn advice(report: &VerifyReport) -> Vec<&'static str> {
         ),
         (
             any(|run| run.damaged.total),
-            "CRC errors: restore these files from a copy; `evbd merge` makes files without what is damaged",
+            "CRC errors: restore these files from a copy; if there is none, `evbd merge` makes files without what is damaged",
         ),
         (
             any(|run| run.torn_tails.total),
-            "torn tails: the builder was stopped while it wrote; the rest is intact, and `evbd merge` leaves the tails out",
+            "torn tails: the builder was stopped while it wrote, and the rest of its file is intact; verify all files of the run together to see whether another has the event, and `evbd merge` leaves the tails out",
         ),
         (
             any(|run| run.superseded.total),
@@ -110,7 +110,7 @@ pub(super) fn advice(report: &VerifyReport) -> Vec<&'static str> {
         ),
         (
             any(|run| run.foreign.total),
-            "foreign (records of another run): verify each run alone, with `--run`, or move the files of other runs away",
+            "foreign: records of another run or builder are left out, and the rest is intact; where the line says that the name of a file is wrong, rename the file, or move it away",
         ),
         (
             any(|run| run.without_index.total),
@@ -118,7 +118,7 @@ pub(super) fn advice(report: &VerifyReport) -> Vec<&'static str> {
         ),
         (
             !report.shared_numbers.is_empty(),
-            "several runs with one number: keep their files in separate directories, or choose one with `--run`",
+            "several runs with one number: keep their files in separate directories, or choose one with `--run` and the first digits of its id, which stands in brackets above",
         ),
         (
             !report.unreadable.is_empty(),

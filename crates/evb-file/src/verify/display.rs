@@ -173,7 +173,7 @@ impl RunReport {
                 Some(event) => {
                     write!(f, " of event {event}, which is lost unless another file has a whole record of it")
                 }
-                None => write!(f, " of an event that is not known, perhaps lost"),
+                None => write!(f, " of an event whose id cannot be read, and which may be lost"),
             }
         })?;
         list(f, &self.foreign, |f, foreign| {

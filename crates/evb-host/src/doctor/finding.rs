@@ -143,8 +143,9 @@ impl Finding {
         judged: Fact<Judgement>,
     ) -> Self {
         let unavailable = judged.is_err();
-        let judgement =
-            judged.unwrap_or_else(|reason| Judgement::new(format!("not available: {reason}"), Value::Null));
+        let judgement = judged.unwrap_or_else(|reason| {
+            Judgement::new(format!("not available, which stops no run: {reason}"), Value::Null)
+        });
         let Judgement { value, data, verdict, command, .. } = judgement;
         let why = judgement.why.unwrap_or_else(|| why.to_owned()) + &judgement.addition;
         Self { subject, name, value, data, verdict, why, command, unavailable }

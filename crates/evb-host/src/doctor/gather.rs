@@ -219,7 +219,7 @@ fn proofs(
     let ends =
         best.map(|peer| (peer.address, peer.route.as_ref().ok().and_then(|route| route.from))).or(home);
     let Some((to, Some(from))) = ends else {
-        return Err(Unavailable::new("no peer is reached through this device; name one with --peer"));
+        return Err(Unavailable::new("no peer is reached through this device; name one with --peer ADDRESS"));
     };
     // The kernel has one token bucket for each destination, so its test must send to the TCP or UDP
     // port of a builder on the peer's host, and must know that builder's rate.
@@ -248,7 +248,10 @@ fn proofs(
     if let Some(control) = control
         && !proved.iter().any(|proved| by_datagram(&proved))
     {
-        let why = format!("nothing sent to {to} was seen to leave this host: {}", control.proof.why);
+        let why = format!(
+            "nothing sent to {to} was seen to leave this host: {}; start that host, or allow UDP on the way, and run this again",
+            control.proof.why
+        );
         return Err(Unavailable::new(why));
     }
     Ok(proved)

@@ -108,7 +108,7 @@ const DEVICE: &[Rule<DeviceFacts>] = &[
     ),
     Rule::new(
         "offload",
-        "the kernel may accept an option and ignore it, so evb sent packets and timed them; where none of these works, evb's own timers pace, which is less exact",
+        "the kernel may accept an option and ignore it, so evb sent packets and timed them; where the kernel's ways do not work, evb's own timers pace, which is less exact and loses nothing",
         queues::proof,
     ),
 ];

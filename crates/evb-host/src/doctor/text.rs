@@ -95,9 +95,13 @@ fn summary(findings: &[Finding]) -> String {
         ""
     };
     let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
+    let bad = count(Verdict::Bad);
+    let meaning = match bad {
+        0 => "Nothing is bad: evb can run on this host as it is.\n",
+        _ => "With what is bad, evb does not work reliably: change it before a run.\n",
+    };
     format!(
-        "{} bad, {} could be better, {} good, {} unknown\n{commands}",
-        count(Verdict::Bad),
+        "{bad} bad, {} could be better, {} good, {} unknown\n{meaning}{commands}",
         count(Verdict::Better),
         count(Verdict::Good),
         count(Verdict::Unknown)

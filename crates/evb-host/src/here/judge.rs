@@ -102,7 +102,7 @@ impl<'c> Locations<'c> {
         words += &self.table("    ");
         let unknown = self.unknown();
         let help = match unknown.keys().next() {
-            Some(host) => format!("`{host}` is not known here: is it misspelt, or missing in DNS or /etc/hosts?"),
+            Some(host) => format!("`{host}` is not known here: if it is this host, correct its spelling, DNS or /etc/hosts"),
             None => "write an address or a name of this host into the configuration, or start evbd elsewhere; --role hosts a role whatever its address"
                 .to_owned(),
         };

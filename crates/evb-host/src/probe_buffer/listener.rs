@@ -61,7 +61,7 @@ pub(super) enum ListenError {
     Alone { came: usize, wanted: usize, patience: Duration, address: SocketAddr },
     /// A sender closed its connection, or the connection failed.
     #[error(
-        "lost sender {sender}, {address}: {reason}; see its output, then start the listener and all senders again"
+        "lost sender {sender}, {address}: {reason}; correct what its output says, then start the listener and all senders again"
     )]
     Gone { sender: usize, address: SocketAddr, reason: io::Error },
     /// A sender sent a message that violates the protocol.

@@ -21,7 +21,11 @@ pub(super) fn text(result: &SearchResult) -> String {
     let _ =
         writeln!(text, "port        {} of L2 frames, under {} from all senders", result.port, result.offered);
     if result.spoilt > 0 {
-        let _ = writeln!(text, "left out    {} bursts of which a host lost datagrams", result.spoilt);
+        let _ = writeln!(
+            text,
+            "left out    {} bursts of which a host lost datagrams, which does not change the result",
+            result.spoilt
+        );
     }
     let Some(buffer) = result.buffer() else {
         not_reached(&mut text, result);
@@ -71,10 +75,6 @@ fn not_reached(text: &mut String, result: &SearchResult) {
             whole_kib(result.most_waiting)
         );
     }
-    let _ = writeln!(
-        text,
-        "Repeat with more senders, or senders with faster links, to overload the port; --burst allows larger bursts."
-    );
 }
 
 /// Describes how much the senders' own queues may have falsified the result; `None` if they did
@@ -96,7 +96,7 @@ fn discord(result: &SearchResult) -> Option<String> {
     let [_, delayed, _] = result.by_delay()?;
     let apart = counted.max(delayed) / counted.min(delayed).max(1.0);
     (apart > 1.25).then(|| {
-        "the two differ: the hosts or the port are busy with something else, or the port's rate changes; repeat it".into()
+        "`counted` and `by delay` differ: the hosts or the port are busy with something else, or the port's rate changes; repeat the probe when they are idle".into()
     })
 }
 

@@ -155,8 +155,9 @@ impl<R: Rig> Search<'_, R> {
         let spaced = 4.0 * senders as f64 * self.frame() / slowest * 1e9;
         self.ahead_spacing = (spaced as u64).clamp(500_000, 20_000_000);
         if self.links.iter().any(|rate| *rate <= 0.0) {
-            self.result.not_reached =
-                Some("the datagrams of a sender do not come through: look at its network and at firewalls");
+            self.result.not_reached = Some(
+                "the datagrams of a sender do not come through: look at its network and at firewalls, then repeat",
+            );
         }
         Ok(())
     }
@@ -179,7 +180,9 @@ impl<R: Rig> Search<'_, R> {
                 return Ok(());
             }
         }
-        self.result.not_reached = Some("the port carries all that these senders can send");
+        self.result.not_reached = Some(
+            "the port carries all that these senders can send: repeat with more senders, or with faster links",
+        );
         Ok(())
     }
 
@@ -189,7 +192,8 @@ impl<R: Rig> Search<'_, R> {
         let mut size = (8.0 * self.links.len() as f64 * self.frame()) as u64;
         while self.result.smallest_lossy.is_none() && self.result.not_reached.is_none() {
             if size > most {
-                self.result.not_reached = Some("the largest burst fits into the buffer");
+                self.result.not_reached =
+                    Some("the largest burst fits into the buffer: repeat with a larger --burst");
                 break;
             }
             if !self.rig.may_go_on() {
@@ -237,7 +241,7 @@ impl<R: Rig> Search<'_, R> {
             self.result.spoilt += 1;
             let culprit = if trace.host_drops > 0 { "this host" } else { "a sender" };
             self.rig.say(&format!(
-                "burst of {sent}: left out, because {culprit} lost datagrams before the port could"
+                "burst of {sent}: left out, because {culprit} lost datagrams before the port could; the probe goes on"
             ));
             // If hosts lose datagrams in many bursts before the port does, larger bursts do not
             // help.

@@ -44,7 +44,7 @@ pub(super) enum SendError {
     Bind { address: IpAddr, reason: io::Error },
     /// The connection to the listener failed.
     #[error(
-        "the connection to the listener ended: {0}; see the listener's output, then start it and all senders again"
+        "the connection to the listener ended, so nothing was measured: {0}; correct what the listener's output says, then start it and all senders again"
     )]
     Gone(#[from] io::Error),
     /// The peer is not a listener, or has another version.

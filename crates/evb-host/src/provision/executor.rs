@@ -59,7 +59,7 @@ fn hint(said: &str) -> &'static str {
     hints
         .iter()
         .find(|(words, _)| said.contains(words))
-        .map_or("; the log of the kernel may say why", |(_, hint)| hint)
+        .map_or("; check the device and the rates in this command, then `dmesg`", |(_, hint)| hint)
 }
 
 impl TrafficControl for Iproute {

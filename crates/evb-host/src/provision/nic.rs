@@ -24,8 +24,8 @@ impl Means {
         match self {
             Self::There => "on this device",
             Self::NotOnThisDevice => "not on this device",
-            Self::NeedsRoot => "unknown: only root may find out",
-            Self::Unknown => "unknown: the system does not report it",
+            Self::NeedsRoot => "not known: run this as root to see it",
+            Self::Unknown => "not known: the system does not report it, and nothing needs to be done",
         }
     }
 }

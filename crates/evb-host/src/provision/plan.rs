@@ -249,14 +249,14 @@ fn push_destinations(classes: &mut Vec<Class>, request: &Request, left: Rate, al
     let wanted: u128 = request.destinations.iter().map(|destination| bits(ceiling(destination))).sum();
     if request.destinations.iter().any(|destination| destination.rate.is_some_and(|rate| rate > all_data)) {
         notes.push(format!(
-            "rates above {all_data}, the most that all event data may have, are lowered to it"
+            "rates above {all_data}, the most that all event data may have, are lowered to it; nothing needs to be done"
         ));
     }
     if wanted > bits(left) {
         let asked = Rate::from_bits_per_second(u64::try_from(wanted).unwrap_or(u64::MAX));
         notes.push(format!(
             "all destinations together may ask for {asked}, but data is guaranteed {left}: each is guaranteed its part \
-             of that and borrows up to its own rate"
+             of that and borrows up to its own rate; nothing needs to be done"
         ));
     }
     let share = |rate: Rate| {

@@ -112,7 +112,9 @@ pub(crate) struct Wanted {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
     /// The rate of the device's link is unknown.
-    #[error("the rate of {0}'s link is not known: give --link-rate, or [network] link_rate")]
+    #[error(
+        "the rate of {0}'s link is not known: give --link-rate RATE, for example --link-rate 1Gbit/s, or write link_rate in [network]"
+    )]
     NoLinkRate(String),
     /// No source of the configuration belongs to this host.
     #[error(
@@ -158,7 +160,7 @@ pub(crate) fn request(config: &Config, wishes: &Wishes, offload: bool) -> Result
     notes.push(format!(
         "tc counts L2 frames, but evb's rates count line bytes unless they say otherwise: tc is given these rates \
          without the {LINE_OVERHEAD} bytes that every full packet has only on the wire. The link ({origin}, {given}) \
-         carries {link} of frames. Small packets take more of the wire than tc sees"
+         carries {link} of frames. Small packets take more of the wire than tc sees. Nothing needs to be done"
     ));
     let sources = sources(config, &wishes.sources)?;
     let frame = cost.packet_buffer();

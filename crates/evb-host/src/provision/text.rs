@@ -32,7 +32,7 @@ pub(crate) fn plan(plan: &Plan, wanted: &Wanted, nic: &Nic) -> String {
             let _ = writeln!(text, "#   a limit of its own (tx_maxrate): echo {limit} > {}", file.display());
         }
         _ => {
-            let _ = writeln!(text, "#   {}", nic.why_unlimited());
+            let _ = writeln!(text, "#   {}, and nothing needs to be done", nic.why_unlimited());
         }
     }
     text += "#\nset -e\n";

@@ -35,9 +35,9 @@ pub enum ConnectError {
     #[error(transparent)]
     Resolve(#[from] ResolveError),
     /// The TCP connection to the address failed.
-    #[error("the supervisor at {address} cannot be reached: {reason}{}", opening(reason))]
+    #[error("{address} cannot be reached: {reason}{}", opening(reason))]
     Unreachable {
-        /// Address that was tried.
+        /// Address that was tried, as messages name it: with its role if that is the supervisor.
         address: String,
         /// Error that the operating system reported.
         reason: io::Error,
@@ -46,7 +46,7 @@ pub enum ConnectError {
     #[error(transparent)]
     Path(#[from] PathError),
     /// The local address to send from cannot be used.
-    #[error("cannot send from {bind}: {reason}; `bind` must be an address of this host")]
+    #[error("cannot send from {bind}: {reason}; write an address of this host as `bind`")]
     Bind {
         /// The local address.
         bind: IpAddr,
@@ -54,7 +54,7 @@ pub enum ConnectError {
         reason: io::Error,
     },
     /// The peer speaks the evb protocol and refused the connection.
-    #[error("{address} refused the connection: {}", handshake::words(.refusal))]
+    #[error("the evb process at {address} refused the connection: {}", handshake::words(.refusal))]
     Refused {
         /// Address that was tried.
         address: SocketAddr,
@@ -74,7 +74,11 @@ pub enum ConnectError {
 /// Returns what to do about an address that cannot be reached. The words of evb have their own
 /// remedy.
 fn opening(reason: &io::Error) -> &'static str {
-    if reason.get_ref().is_some() { "" } else { "; start evbd there, or open the port in its firewall" }
+    if reason.get_ref().is_some() {
+        ""
+    } else {
+        "; start evbd there if it is not running, else open the port in its firewall"
+    }
 }
 
 /// Sets the options of every control socket: `TCP_NODELAY`, keepalive, and a timeout that ends the
@@ -204,8 +208,14 @@ pub async fn connect_secured(
     hello: &Hello,
     security: &Security,
 ) -> Result<(ControlLink, Welcome), ConnectError> {
-    let stream = open(address, bind, None).await?;
-    let unreachable = |reason| ConnectError::Unreachable { address: address.to_owned(), reason };
+    let supervisor = |address: &str| format!("the supervisor at {address}");
+    let stream = open(address, bind, None).await.map_err(|error| match error {
+        ConnectError::Unreachable { address, reason } => {
+            ConnectError::Unreachable { address: supervisor(&address), reason }
+        }
+        other => other,
+    })?;
+    let unreachable = |reason| ConnectError::Unreachable { address: supervisor(address), reason };
     set_control_options(&stream).map_err(unreachable)?;
     let peer = stream.peer_addr().map_err(unreachable)?;
     match Channel::connect(stream, ConnectionKind::Control, hello, security).await {

@@ -95,7 +95,7 @@ impl RefusalLog {
             self.counts.limited += 1;
             self.say(
                 peer,
-                &"too many connections from that address have failed or are not complete; if it belongs to this system, look at its log, else block it in the firewall",
+                &"too many connections from that address have failed or are not complete; if it belongs to this system, see in its log why its connections fail, and correct that; else block it in the firewall",
             );
         }
         admits

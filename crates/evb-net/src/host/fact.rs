@@ -32,7 +32,7 @@ pub(super) fn in_words(error: &io::Error) -> String {
                 .to_owned()
         }
         Some(libc::EPERM | libc::EACCES) => "no permission: try as root".to_owned(),
-        _ => error.to_string(),
+        _ => format!("{error}; the other checks do not need it"),
     }
 }
 

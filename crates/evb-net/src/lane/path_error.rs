@@ -7,14 +7,16 @@ use std::{io, net::SocketAddr};
 pub enum PathError {
     /// The builder replied to no probe of any size.
     #[error(
-        "{peer} answers no datagram (UDP), though it answers over TCP: allow UDP to that port in the firewalls on the way"
+        "the builder at {peer} answers no datagram (UDP), though it answers over TCP: allow UDP to that port in the firewalls on the way"
     )]
     Silence {
         /// Address of the builder.
         peer: SocketAddr,
     },
     /// The network or the operating system failed.
-    #[error("cannot send UDP packets to {peer}: {reason}; check the network and the firewall of this host")]
+    #[error(
+        "cannot send UDP packets to the builder at {peer}: {reason}; check the network and the firewall of this host"
+    )]
     Io {
         /// Address of the builder.
         peer: SocketAddr,

@@ -211,7 +211,7 @@ fn untamed(offload: Offload, trials: &[Trial]) -> Option<String> {
     let tso = tso_train(trial);
     let burst = tso.length(rate, UNSENT, Bytes::new(u64::MAX));
     (burst > TAME).then(|| {
-        format!("pacing-rate works, but TCP would send trains of up to {burst} at line rate ({tso}); sysctl -w net.ipv4.tcp_tso_rtt_log=0 and a rate below 134 Mbit/s would shorten them")
+        format!("pacing-rate works, but TCP would send trains of up to {burst} at line rate ({tso}); sysctl -w net.ipv4.tcp_tso_rtt_log=0 and a rate below 134 Mbit/s would shorten them, and until then evb's own timers pace")
     })
 }
 

@@ -18,7 +18,7 @@ pub const SPIN_CORES: usize = 4;
 /// Error of a host with too few cores for spinning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "spinning takes a whole core, but this process has only {cores} cores and should have {SPIN_CORES}; write `spin = \"force\"` to spin all the same"
+    "spinning takes a whole core, but this process has only {cores} cores and should have {SPIN_CORES}; give it more cores, or write `spin = \"force\"` to spin all the same"
 )]
 pub struct TooFewCores {
     /// Number of cores that this process may use.

@@ -232,7 +232,11 @@ impl Course<'_> {
             (
                 "h2",
                 &name,
-                &["builder 1  (not known here", "`h22` is not known here: is it misspelt", "10.79.0.2 (e0)"],
+                &[
+                    "builder 1  (not known here",
+                    "`h22` is not known here: if it is this host, correct its spelling",
+                    "10.79.0.2 (e0)",
+                ],
             ),
             ("h3", &address, &["fd79::33", "builder 2", "fd79::3 (e0)"]),
             ("h5", &nowhere, &["which host runs source 8", "add host = ", "= key: source.host"]),

@@ -32,8 +32,8 @@ fn assert_says(sections: &str, says: &[&str], not: &[&str]) {
 fn the_head_says_what_is_compared_and_what_is_not_seen() {
     let says = [
         "alignment  the timestamps of 3 of 4 sources are compared; source 1 counts time: 125 MHz, wraps after 26 days\n",
-        "           not seen: a slip before the first event, because the triggers are periodic and the offsets of the clocks not known\n",
-        "           not seen: slips of source 4, without a clock\n",
+        "           it does not show a slip before the first event, because the triggers are periodic and the offsets of the clocks not known\n",
+        "           it does not show slips of source 4, which have no `clock`\n",
     ];
     assert_says(BOARDS, &says, &["which of the two", "pauses", "too long"]);
     let pausing = format!("[alignment]\non_slip = \"pause\"\n{POISSON}{BOARDS}");
@@ -67,7 +67,7 @@ fn without_two_clocks_nothing_is_compared() {
     assert_says(
         &one,
         &["alignment  not compared: only source 1 has a clock, and a comparison needs two\n"],
-        &["not seen"],
+        &["it does not show"],
     );
 }
 
@@ -84,7 +84,7 @@ fn machines_are_told_the_same() {
         "lead_wrap_s": wrap,
         "uses_host_times": true,
         "on_slip": "report",
-        "unseen": ["slips of source 4, without a clock"],
+        "unseen": ["slips of source 4, which have no `clock`"],
         "without_clock": [4],
     });
     assert_eq!(told, expected);

@@ -3,7 +3,7 @@
 
 use super::{
     Effect, Goal, Leader, LeaderOutput, Step,
-    refusals::{SEE_STATUS, refusal},
+    refusals::{NEXT_RUN, refusal},
 };
 use crate::{
     id::{BuilderId, Peer, SourceId},
@@ -27,7 +27,7 @@ impl Leader {
             return self.answer(number, Err(self.no_run("learn")));
         }
         let change = LeaderOutput::Change(RunChange::Learn(source));
-        self.ask(Step::Changing(number, Effect::Learnt(source)), change);
+        self.ask(Step::Changing(number, Effect::Learnt), change);
     }
 
     /// Excludes sources from the run and the runs that follow, or includes them again.
@@ -54,18 +54,23 @@ impl Leader {
             return self.answer(number, Err(self.no_run(request)));
         };
         let builders = &run.plan.builders;
+        let named = Peer::Builder(id);
         let problem = match (request, builders.binary_search(&id)) {
-            ("add-builder", Ok(_)) => ("it takes part in the run already", "nothing needs to be done"),
-            ("remove-builder", Err(_)) => {
-                ("it does not take part in the run", "`evbd ctl status` lists the builders that do")
+            ("add-builder", Ok(_)) => {
+                (format!("{named} takes part in the run already"), "nothing needs to be done")
             }
-            ("remove-builder", Ok(_)) if builders.len() == 1 => {
-                ("it is the last builder of the run", "add another builder first")
-            }
+            ("remove-builder", Err(_)) => (
+                format!("{named} does not take part in the run"),
+                "nothing needs to be done; `evbd ctl status` lists the builders that take part",
+            ),
+            ("remove-builder", Ok(_)) if builders.len() == 1 => (
+                format!("{named} is the last builder of the run"),
+                "add another one first: `evbd ctl add-builder ID`",
+            ),
             (_, Ok(_)) => return self.change_builders(number, id, request),
             (_, Err(_)) => return self.ask(Step::Admitting(number, id), LeaderOutput::Admit(id)),
         };
-        let error = SystemError::new(Peer::Builder(id).to_string(), problem.0, problem.1);
+        let error = SystemError::new("run control", problem.0, problem.1);
         self.answer(number, Err(refusal(request, error)));
     }
 
@@ -99,16 +104,16 @@ impl Leader {
     pub(super) fn finish_change(&mut self, number: u64, effect: Effect, result: Result<(), String>) {
         // The supervisor's texts are `reason; remedy`, or a reason alone.
         let is_stop = matches!(effect, Effect::Command(Command::Stop, _));
-        let usual_remedy = if is_stop { "nothing needs to be done" } else { SEE_STATUS };
-        let outcome = |request: &str, by: &str| {
+        let usual_remedy = if is_stop { "nothing needs to be done" } else { NEXT_RUN };
+        let outcome = |request: &str| {
             result.map_err(|text| {
                 let (reason, remedy) = text.split_once("; ").unwrap_or((text.as_str(), usual_remedy));
-                refusal(request, SystemError::new(by, reason, remedy))
+                refusal(request, SystemError::new("the supervisor", reason, remedy))
             })
         };
         let outcome = match effect {
             Effect::Command(command, next) => {
-                return match outcome(command.name(), "the supervisor") {
+                return match outcome(command.name()) {
                     Ok(()) => self.finish_command(number, next),
                     Err(refusal) => self.answer_command(number, Err(refusal)),
                 };
@@ -118,14 +123,11 @@ impl Leader {
                 self.enter(State::Stopping);
                 Ok(())
             }
-            Effect::Rate(rate) => outcome("rate", "the trigger").map(|()| self.changes.rate = Some(rate)),
-            Effect::Learnt(source) => outcome("learn", &Peer::Source(source).to_string()),
-            Effect::Owing(request) => {
-                let by = subject(&request);
-                outcome(owing_name(&request), &by).map(|()| self.keep_owing(request))
-            }
+            Effect::Rate(rate) => outcome("rate").map(|()| self.changes.rate = Some(rate)),
+            Effect::Learnt => outcome("learn"),
+            Effect::Owing(request) => outcome(owing_name(&request)).map(|()| self.keep_owing(request)),
             Effect::Builders { request, builders, added } => {
-                outcome(request, "the supervisor").map(|()| self.set_builders(builders, added))
+                outcome(request).map(|()| self.set_builders(builders, added))
             }
         };
         self.answer(number, outcome.map(|()| self.status.state));
@@ -175,11 +177,16 @@ impl Leader {
     }
 
     fn no_run(&self, request: &str) -> Refusal {
-        let error = SystemError::new(
-            format!("state {}", self.status.state),
-            "there is no run to change",
-            "configure first, or wait until the last run is settled",
-        );
+        let remedy = match self.status.state {
+            State::Unconfigured => "configure first",
+            State::Stopping => "the run is stopping: wait until `evbd ctl status` shows the state Configured",
+            State::Failed => "read the reason in `evbd ctl status`, then reset and configure",
+            State::Configured | State::Running | State::Paused => {
+                "the next run opens by itself in some seconds: then ask again"
+            }
+        };
+        let refused_by = format!("state {}", self.status.state);
+        let error = SystemError::new(refused_by, "there is no run that can be changed", remedy);
         refusal(request, error)
     }
 }

@@ -7,8 +7,8 @@ use crate::{
     supervisor::{NotReady, TooFew},
 };
 
-/// Advice where the state of the run explains a refusal.
-pub(super) const SEE_STATUS: &str = "see the state of the run with `evbd ctl status`";
+/// Advice where a request comes too late for its run.
+pub(super) const NEXT_RUN: &str = "ask again when the next run is open, which `evbd ctl status` shows";
 
 pub(super) fn refusal(request: &str, error: SystemError) -> Refusal {
     let SystemError { refused_by, reason, remedy } = error;
@@ -39,12 +39,12 @@ pub(super) fn not_ready(missing: &NotReady) -> SystemError {
         NotReady::Refused { peer, reason } => SystemError::new(
             peer.to_string(),
             reason.clone(),
-            "correct that with the help of its log, then start the run",
+            "correct that on its host, where the end of its log has the details, then start the run",
         ),
         NotReady::Silent(peers) => SystemError::new(
             names(peers),
             "did not prepare for the run in time",
-            "its disk may not answer: look at its log and its disk, then start the run",
+            "check that its disk answers, then look at its log, and start the run",
         ),
         NotReady::NoNumber(peer) => {
             SystemError::new(peer.to_string(), missing.to_string(), "then configure, and start the run")
@@ -52,14 +52,14 @@ pub(super) fn not_ready(missing: &NotReady) -> SystemError {
         NotReady::Unconnected(peers) => SystemError::new(
             names(peers),
             "not connected to all builders yet",
-            "wait some seconds, or see in the log of each why it cannot reach them; then start the run",
+            "wait some seconds, because it tries again by itself; if it lasts, check the network from it to the builders; then start the run",
         ),
         NotReady::NoReadout(peers) => SystemError::new(
             names(peers),
             "no front end is connected",
             "start its readout, or set `require_readout = \"warn\"`; then start the run",
         ),
-        NotReady::Begun => SystemError::new("the run", "it has begun already", SEE_STATUS),
+        NotReady::Begun => SystemError::new("the run", "it has begun already", "nothing needs to be done"),
     }
 }
 

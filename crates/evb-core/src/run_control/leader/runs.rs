@@ -36,7 +36,7 @@ impl Leader {
             RunEvent::Broken(reason) => {
                 let run = self.run_in_words();
                 self.drop_run();
-                self.fail(format!("{run} ended early: {reason}; the log says more"));
+                self.fail(format!("{run} ended early: {reason}"));
             }
             RunEvent::Over(report) => self.settle(&report),
         }
@@ -99,7 +99,8 @@ impl Leader {
             _ => report.failure.as_ref(),
         };
         let number = report.run;
-        tracing::info!(run = number, "run {number} is over: {}", report.verdict);
+        let how = if report.exit_code == 0 { "and is good" } else { "with problems" };
+        tracing::info!(run = number, "run {number} is over, {how}: {}", report.verdict);
         if report.exit_code != 0 {
             self.status.last_error = Some(format!("run {number}: {}", report.verdict));
         }

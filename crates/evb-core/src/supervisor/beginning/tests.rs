@@ -99,7 +99,10 @@ fn a_refused_start_leaves_everything_as_it_was() {
     answer(&mut stage, source(3), "");
     answer(&mut stage, builder(2), "run 7 has files already");
     let refused = stage.begun.take().unwrap().unwrap_err();
-    assert_eq!(refused.to_string(), "builder 2 cannot take part: run 7 has files already; see its log");
+    assert_eq!(
+        refused.to_string(),
+        "builder 2 cannot take part: run 7 has files already; correct that on its host, where the end of its log has the details"
+    );
     assert_eq!(state(&stage), (7, RunState::Configured));
     answer(&mut stage, builder(1), "");
     assert_eq!(stage.begun, None, "a late answer changes nothing");
@@ -116,7 +119,9 @@ fn a_run_that_waits_for_nobody_fails_with_the_reason() {
     assert_eq!((report.exit_code, report.events.triggered), (1, 0));
     assert_eq!(
         report.failure.as_deref(),
-        Some("builder 2 cannot take part: run 7 has files already; see its log")
+        Some(
+            "builder 2 cannot take part: run 7 has files already; correct that on its host, where the end of its log has the details"
+        )
     );
 }
 
@@ -132,7 +137,7 @@ fn peers_that_do_not_answer_or_leave_are_named() {
     let error = stage.begun.take().unwrap().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "sources 3, 5, builder 2 did not prepare for the run in time: look at the log and the disk of each"
+        "sources 3, 5, builder 2 did not prepare for the run within 10 s: check that the disk of each answers, then look at its log"
     );
     stage.core.begin(&Annotation::default(), stage.now).unwrap();
     stage.poll_once();
@@ -142,7 +147,7 @@ fn peers_that_do_not_answer_or_leave_are_named() {
     assert_eq!(stage.dropped, [builder(2)]);
     assert_eq!(
         stage.begun.take().unwrap().unwrap_err().to_string(),
-        "builder 2 cannot take part: its diskis gone; see its log"
+        "builder 2 cannot take part: its diskis gone; correct that on its host, where the end of its log has the details"
     );
     let error = stage.core.begin(&Annotation::default(), stage.now).unwrap_err();
     assert!(error.to_string().contains("builder 2 (its diskis gone); start them"), "{error}");

@@ -14,7 +14,10 @@ fn findings_beyond_the_limit_are_counted() {
     assert_eq!(sentences.len(), FINDINGS_LIMIT + 2);
     assert_eq!(
         sentences[FINDINGS_LIMIT..],
-        ["5 events lost: disk", "3 further problems are not listed here: see the logs"]
+        [
+            "5 events lost: disk",
+            "3 further problems are not listed here: correct those above first, then look at the log of the supervisor"
+        ]
     );
 }
 

@@ -143,7 +143,7 @@ impl Keeper {
             Ok(()) if replaces => self.compact_at = self.shortest.max(2 * length),
             Ok(()) => {}
             Err(error) => {
-                tracing::warn!(path = name, %error, "cannot shorten the journal {name}, so it keeps growing: {error}; make room on its disk, or make its directory writable");
+                tracing::warn!(path = name, %error, "cannot shorten the journal {name}, so it keeps growing, and the run goes on: {error}; make room on its disk, or make its directory writable");
                 self.compact_at = length + self.shortest;
             }
         }

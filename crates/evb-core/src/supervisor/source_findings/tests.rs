@@ -20,11 +20,11 @@ fn the_worst_ten_sources_are_named_and_the_others_counted() {
     };
     let few: Vec<_> = (1..=4).map(source).collect();
     let expected = [
-        "source 1 is missing in 1 event (0 down, 1 silent until the deadline); its log says why",
-        "source 2 is missing in 2 events (1 down, 1 silent until the deadline); its log says why",
-        "1 fragment of source 2 was damaged on the way (wrong checksum): check the network and the memory of its host",
-        "source 3 is missing in 3 events (2 down, 1 silent until the deadline); its log says why",
-        "source 4 is missing in 4 events (3 down, 1 silent until the deadline); it was down for 1.500 s; its log says why",
+        "source 1 is missing in 1 event (0 down, 1 silent until the deadline); look at its readout, its host and its network, then at its log",
+        "source 2 is missing in 2 events (1 down, 1 silent until the deadline); look at its readout, its host and its network, then at its log",
+        "1 fragment of source 2 was damaged on the way (wrong checksum), now lost: check the network and the memory of its host",
+        "source 3 is missing in 3 events (2 down, 1 silent until the deadline); look at its readout, its host and its network, then at its log",
+        "source 4 is missing in 4 events (3 down, 1 silent until the deadline); it was down for 1.500 s; look at its readout, its host and its network, then at its log",
     ];
     assert_eq!(problems(&few, true), expected);
     let many: Vec<_> = (1..=1000).map(source).collect();
@@ -33,15 +33,15 @@ fn the_worst_ten_sources_are_named_and_the_others_counted() {
     assert_eq!(
         found[..2],
         [
-            "1 fragment of source 2 was damaged on the way (wrong checksum): check the network and the memory of its host",
-            "source 991 is missing in 991 events (990 down, 1 silent until the deadline); its log says why"
+            "1 fragment of source 2 was damaged on the way (wrong checksum), now lost: check the network and the memory of its host",
+            "source 991 is missing in 991 events (990 down, 1 silent until the deadline); look at its readout, its host and its network, then at its log"
         ]
     );
     assert_eq!(
         found[11..],
         [
-            "990 more sources are missing in up to 990 events each; their logs say why",
-            "36 sources gave no final report, so their counts may be incomplete: look at the logs of 5-40"
+            "990 more sources are missing in up to 990 events each; look at their readouts, their hosts and the network, then at their logs",
+            "36 sources gave no final report, so their own counts may be incomplete, but those of events are right: see whether they crashed, in the logs of 5-40"
         ]
     );
 }
@@ -74,12 +74,12 @@ fn a_source_that_lacks_only_the_last_events_may_have_missed_triggers() {
         ),
         (
             source(3, 2, Cause::Silent),
-            "source 7 is missing in 3 events (3 silent until the deadline); its log says why".to_owned(),
+            "source 7 is missing in 3 events (3 silent until the deadline); look at its readout, its host and its network, then at its log".to_owned(),
         ),
-        (source(3, 3, Cause::Down), "source 7 is missing in 3 events (3 down); its log says why".to_owned()),
+        (source(3, 3, Cause::Down), "source 7 is missing in 3 events (3 down); look at its readout, its host and its network, then at its log".to_owned()),
         (
             source(400, 400, Cause::Silent),
-            "source 7 is missing in 400 events (400 silent until the deadline); its log says why".to_owned(),
+            "source 7 is missing in 400 events (400 silent until the deadline); look at its readout, its host and its network, then at its log".to_owned(),
         ),
     ];
     for (source, expected) in cases {
@@ -151,7 +151,7 @@ fn a_source_whose_fragments_do_not_state_their_run_says_so() {
     assert_eq!(
         said(1),
         [
-            "source 3: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does"
+            "source 3: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does: update it, else fragments of an earlier run may get into events"
         ]
     );
     assert_eq!(
@@ -180,7 +180,7 @@ fn what_a_trigger_counter_shows_is_said() {
         remarks(&found),
         [
             "the trigger counter of source 3 left out 8 numbers in 2 gaps: its boards missed triggers, or their fragments were lost: look at the boards and their links",
-            "1 fragment of source 3 came after one with a later trigger counter, and was placed in their events all the same"
+            "1 fragment of source 3 came after one with a later trigger counter, and was placed in their events all the same; nothing needs to be done"
         ]
     );
     assert_eq!(

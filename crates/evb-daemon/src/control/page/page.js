@@ -108,7 +108,7 @@ function away(error) {
   text($("#link"), `not connected ${since}`);
   text($("#state-label"), error.status ? `evbd answers with HTTP status ${error.status}` : "evbd does not answer");
   text($("#state"), "Not connected");
-  text($("#state-below"), `${since}; ${error.status ? `${error.message}; ` : ""}the run may go on; this page tries again every second`);
+  text($("#state-below"), `${since}; ${error.status ? `${error.message}; ` : ""}the run may go on; this page tries again every second${status ? "" : "; look whether evbd and its host run, and the network to it"}`);
   name($("#state-tile"), "tile away");
   for (const id of ["rate", "dead", "throughput"]) {
     text($(`#${id}`), "–");

@@ -76,7 +76,11 @@ function timestamps(cell, alignment) {
   if (!alignment?.since) return;
   name(cell.firstChild, alignment.state === "misaligned" ? "flag bad" : "flag warning");
   text(cell.firstChild, alignment.state);
-  const remedy = alignment.state === "misaligned" ? ": stop the run, check its trigger input, reset the boards, and start a new run" : "";
+  const remedy = {
+    misaligned: ": stop the run, check its trigger input, reset the boards, and start a new run",
+    doubted: ": evb is finding out why; nothing needs to be done until it says so",
+    agrees: "; it agrees again, so nothing needs to be done",
+  }[alignment.state] ?? "";
   cell.title = `since event ${alignment.since}${alignment.sentence ? `, it ${alignment.sentence}` : ""}${remedy}`;
 }
 

@@ -15,11 +15,11 @@ function problems(status) {
     const { last_run: last, last_error: error } = status;
     if (error && !(last && error.includes(last.verdict))) {
       const failed = status.state === "Failed";
-      const remedy = failed ? "correct that, then reset, configure and start" : "no run is under way; the log of the part that is named says more";
+      const remedy = failed ? "correct that, then reset, configure and start" : "no run is under way; check what it names before the next one";
       found.push({ severity: failed ? "bad" : "warning", subject: "run control", text: error, remedy });
     }
     if (last?.exit_code) {
-      const remedy = "the report of that run and the logs name the sources, builders and events";
+      const remedy = "its files stay as they are; check the sources and builders that its report names before the next run";
       found.push({ severity: "warning", subject: `run ${last.run}, which is over`, text: last.verdict, remedy });
     }
   }

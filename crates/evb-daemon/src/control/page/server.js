@@ -27,7 +27,7 @@ export const hasToken = () => token !== null;
 export class Refused extends Error {
   constructor(status, { request, refused_by, reason, remedy } = {}) {
     super(reason ?? `the answer has HTTP status ${status} and no reason`);
-    Object.assign(this, { status, request, refusedBy: refused_by ?? "evbd", remedy: remedy ?? "look at the log of evbd, and of a proxy in between" });
+    Object.assign(this, { status, request, refusedBy: refused_by ?? "evbd", remedy: remedy ?? "look whether evbd runs, and at a proxy in between; their logs say more" });
   }
 }
 

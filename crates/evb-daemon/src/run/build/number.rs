@@ -91,7 +91,7 @@ fn unusable(error: &impl std::fmt::Display) -> RunError {
     RunError::Unmet {
         key: "supervisor.journal",
         reason: error.to_string(),
-        remedy: "no run starts before that".to_owned(),
+        remedy: "until that is done, no run starts".to_owned(),
     }
 }
 

@@ -35,7 +35,8 @@ pub(super) fn paths(peers: &[Peer], links: &[Link]) -> Vec<PathFacts> {
             echoes(peer.address)
         } else {
             Err(Unavailable::new(format!(
-                "not asked, because {silent} peers before it were silent; look at those first, or ask this one alone with --peer"
+                "not asked, because {silent} peers before it were silent; look at those first, or ask this one alone with `evbd doctor --peer {}`",
+                peer.address
             )))
         };
         let path = path(peer, links, echoes);

@@ -93,7 +93,7 @@ pub(super) fn mtu(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judgeme
     let mtu = device.link.mtu.ok_or_else(|| {
         Unavailable::new("the kernel does not report this device's MTU; `ip link show` may show it")
     })?;
-    let judgement = Judgement::new(mtu.to_string(), json!(mtu));
+    let judgement = Judgement::new(format!("{mtu} B"), json!(mtu));
     let too_large = demand.filter(|demand| !device.link.loopback && u64::from(mtu) < demand.mtu.count());
     let Some(demand) = too_large else { return Ok(judgement.good()) };
     let asked = demand.mtu.count();
@@ -198,7 +198,7 @@ pub(super) fn pause(device: &DeviceFacts, _: Option<&Demand>) -> Fact<Judgement>
     let pause = of_hardware(device, &device.pause)?;
     let state = |set: bool| if set { "on" } else { "off" };
     let agreed = if pause.negotiated { ", as negotiated" } else { "" };
-    let mut value = format!("obeys {}, asks {}{agreed}", state(pause.obeys), state(pause.asks));
+    let mut value = format!("obeys them: {}, sends them: {}{agreed}", state(pause.obeys), state(pause.asks));
     let counters = device.pause_counters.as_deref().unwrap_or_default();
     for (counter, count) in counters.iter().take(3) {
         value += &format!(", {counter} {count}");

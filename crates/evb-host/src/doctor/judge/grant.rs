@@ -20,7 +20,10 @@ use super::{
 const COMFORTABLE: f64 = 0.5;
 
 /// Remedy for a link that waits for grants.
-const REMEDY: &str = "set a larger budget if the port's buffer permits it, lower the interrupt coalescing, or use faster hosts";
+const REMEDY: &str = "write a larger `budget` in [shaping] if the port's buffer permits it, lower the interrupt coalescing (`ethtool -C`), or use faster hosts";
+
+/// Reason without a verdict where only this host was measured.
+const WITHOUT_NETWORK: &str = "the network is not included, because no peer answers ping: let a peer answer, or name a host with --peer ADDRESS";
 
 /// Judges the time from a grant to its data: the writes and wake-ups of two threads of this host,
 /// plus a ping for the network. The other host is assumed to be as fast as this host.
@@ -42,7 +45,7 @@ pub(super) fn path(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
         None => "an exchange of two threads, without the network: no peer answers ping".to_owned(),
     };
     let value = format!(
-        "a grant takes {} to its data (median; 99 % below {}), by {how}; of this, write {}, wake-up {}, answer {}, wake-up {}, the rest {}",
+        "data come {} after a builder's grant (median; 99 % below {}), measured by {how}; of this, the builder's write takes {}, the source's wake-up {}, its answer {}, the builder's wake-up {}, the network and the rest {}",
         brief(p50),
         brief(p99),
         brief(write.p50),
@@ -69,7 +72,10 @@ pub(super) fn path(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
             "the slowest grants take {ratio:.2} times as long as the budget lasts, so a port is idle at times: {REMEDY}"
         )),
         Some(_) if with_network => judgement.good(),
-        _ => judgement,
+        Some(_) => judgement.because(WITHOUT_NETWORK),
+        None if demand.is_none() => judgement
+            .because("not judged, because no configuration was given; give it as in `evbd doctor evb.toml`"),
+        None => judgement.because("not judged, for the reason that the finding R·C/L gives"),
     })
 }
 
@@ -92,14 +98,16 @@ pub(super) fn budget(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> 
         .ok_or_else(|| missing("the configuration states no link_rate; add it to [network]"))?;
     let under_way = demand.under_way.ok_or_else(|| {
         let mode = demand.mode.word();
-        missing(&format!("of no concern, because with mode = \"{mode}\" no lane waits for a round trip"))
+        missing(&format!(
+            "with mode = \"{mode}\" no lane waits for a round trip, so nothing needs to be done"
+        ))
     })?;
     let RoundTrip { time, how, is_partial } = round_trip(facts)
-        .ok_or_else(|| missing("no peer answers ping, and the loopback cannot be measured; let a peer answer ping, or name one with --peer"))?;
+        .ok_or_else(|| missing("no peer answers ping, and the loopback cannot be measured; let a peer answer ping, or name one with --peer ADDRESS"))?;
     let ratio = ratio(demand, time).unwrap_or_default();
     let judgement = Judgement::new(
         format!(
-            "{ratio:.3}: a grant takes {} to its data, by {how}, and the budget of {under_way} lasts {} at {link_rate}",
+            "{ratio:.3}: data come {} after a builder's grant, measured by {how}, and the budget of {under_way} lasts {} at {link_rate}",
             brief(time),
             brief(under_way / link_rate)
         ),
@@ -113,9 +121,7 @@ pub(super) fn budget(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> 
             .bad(None)
             .because(format!("at most {:.0} % of the link can be used: {REMEDY}", 100.0 / ratio))
     } else if is_partial {
-        judgement.because(
-            "the network is not included, because no peer answers ping: let a peer answer, or name a host with --peer",
-        )
+        judgement.because(WITHOUT_NETWORK)
     } else if ratio <= COMFORTABLE {
         judgement.good()
     } else {

@@ -61,8 +61,9 @@ pub(super) fn timers(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> 
     let pace = demand.and_then(|demand| demand.pace);
     if let Some(pace) = pace {
         judgement = judgement.because(format!(
-            "a lane of {} may catch up {}; lateness beyond that reduces its rate",
-            pace.rate, pace.burst
+            "a lane (source to builder) of {} makes up for timers that are up to {} late, with packets that follow closely and fill the port's buffer; later timers lower its rate",
+            pace.rate,
+            brief(pace.burst / pace.rate)
         ));
     }
     let loses = |lateness| pace.is_some_and(|pace| pace.rate * lateness > pace.burst);
@@ -88,7 +89,7 @@ pub(super) fn cores(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
         value += &format!(", isolated {}", list(isolated));
     }
     if let Some(quota) = cores.quota {
-        value += &format!(", limited to the time of {quota:.2}");
+        value += &format!(", limited to the processor time of {quota:.2} cores");
     }
     let judgement = Judgement::new(
         value,
@@ -97,9 +98,11 @@ pub(super) fn cores(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
     let affinity = || format!("taskset -c {} evbd run CONFIG", list(online));
     let bound = demand.map(|demand| &demand.cores);
     if let Some(lost) = bound.and_then(|bound| bound.difference(allowed).next()) {
-        let judgement = judgement.because(format!(
-            "the configuration binds a role to core {lost}, which this process may not use: correct `cpu`, or start evbd with this core"
-        ));
+        let why = match online.contains(lost) {
+            true => "which this process may not use: correct `cpu`, or start evbd with this core",
+            false => "which this host does not have: correct `cpu`",
+        };
+        let judgement = judgement.because(format!("the configuration binds a role to core {lost}, {why}"));
         return Ok(judgement.bad(online.contains(lost).then(affinity)));
     }
     let granted = cores.quota.unwrap_or(f64::MAX);

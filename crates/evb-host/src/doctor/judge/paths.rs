@@ -33,7 +33,10 @@ pub(super) fn mtu(path: &PathFacts, demand: Option<&Demand>) -> Fact<Judgement> 
         Some(Ok(Echo::Answered(_))) => ("a ping of this size was answered", "answered"),
         Some(Ok(Echo::Silence)) => ("a ping of this size was NOT answered", "silence"),
         Some(Ok(Echo::TooLarge)) => ("a ping of this size does not leave this host", "too large"),
-        Some(Err(_)) => ("a ping of this size could not be sent, so the path is not tested", "failed"),
+        Some(Err(_)) => (
+            "a ping of this size could not be sent, so the path is not tested, which matters only if runs hang",
+            "failed",
+        ),
     };
     let device = path.device.as_ref().ok();
     let judgement = Judgement::new(

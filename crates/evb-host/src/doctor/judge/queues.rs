@@ -80,7 +80,10 @@ pub(super) fn qdisc(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judge
                 .because(format!("it passes only {rate}, but the configuration assumes {link}")),
             Some(_) => judgement.good().because("it passes what the configuration asks"),
             None => {
-                let why = format!("nothing above {rate} passes: remove this qdisc if the link carries more");
+                let why = format!(
+                    "nothing above {rate} passes: if the link carries more, remove this qdisc with `tc qdisc del dev {} root`",
+                    device.link.name
+                );
                 judgement.because(why)
             }
         },
@@ -160,8 +163,13 @@ pub(super) fn queue_length(device: &DeviceFacts, _: Option<&Demand>) -> Fact<Jud
             "the kernel does not report this device's queue length; `ip link show` may show it (qlen)",
         )
     })?;
-    let judgement = Judgement::new(length.to_string(), json!(length));
-    let Ok(qdiscs) = &device.qdiscs else { return Ok(judgement) };
+    let judgement = Judgement::new(format!("{length} packets"), json!(length));
+    let Ok(qdiscs) = &device.qdiscs else {
+        let why = format!(
+            "it matters only with the qdiscs pfifo and pfifo_fast, and this device's qdisc is not known: nothing needs to be done with {USUAL_QUEUE} or more"
+        );
+        return Ok(judgement.because(why));
+    };
     let is_used = qdiscs.iter().any(|qdisc| qdisc.kind == "pfifo_fast" || qdisc.kind == "pfifo");
     Ok(if !is_used {
         judgement.good().because("this device's qdisc does not use it")
@@ -218,10 +226,10 @@ fn command_for(offload: Offload, device: &DeviceFacts) -> Option<String> {
 
 fn in_a_word(Proved { transport, proof }: &Proved) -> String {
     match (proof.offload, proof.held, proof.p99) {
-        (Offload::Software, _, Some(p99)) => format!("software within {}", brief(p99)),
-        (Offload::Software, _, None) => "software not seen".to_owned(),
+        (Offload::Software, _, Some(p99)) => format!("evb's timers keep times within {}", brief(p99)),
+        (Offload::Software, _, None) => "evb's timers not measured".to_owned(),
         (offload, true, _) => format!("{offload} ({transport}) works"),
-        (offload, false, _) => format!("{offload} ({transport}) does not"),
+        (offload, false, _) => format!("{offload} ({transport}) does not work"),
     }
 }
 

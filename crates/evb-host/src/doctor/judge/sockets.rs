@@ -34,7 +34,7 @@ fn buffer(
 ) -> Judgement {
     let mut value = format!("asked {asked}, got {got}");
     if let Some(most) = most {
-        value += &format!(" ({setting} = {})", most.count());
+        value += &format!(" ({setting} = {most})");
     }
     let data = json!({ "asked": asked.count(), "got": got.count(), "most": most.map(|most| most.count()) });
     let judgement = Judgement::new(value, data);
@@ -80,7 +80,7 @@ fn tcp_limit(setting: &str, fact: &Fact<[u64; 3]>, demand: Option<&Demand>) -> F
 pub(super) fn congestion(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
     let facts = &facts.sockets.congestion;
     let got = known(&facts.got)?;
-    let or_unknown = |fact: &Fact<String>| fact.clone().unwrap_or_else(|_| "?".to_owned());
+    let or_unknown = |fact: &Fact<String>| fact.clone().unwrap_or_else(|_| "not known".to_owned());
     let value = format!(
         "{got} (default {}; loaded {}; usable without root {})",
         or_unknown(&facts.default),
@@ -105,7 +105,11 @@ pub(super) fn congestion(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgeme
     if *got != facts.asked {
         let command = how_to_get(&facts.asked, &available.unwrap_or_default(), &allowed.unwrap_or_default());
         let is_configured = demand.is_some_and(|demand| demand.congestion_control.is_some());
-        let remedy = if command.is_none() { ": `dmesg` may say why" } else { "" };
+        let remedy = if command.is_none() {
+            ": `sysctl -w net.ipv4.tcp_congestion_control=NAME` sets it, and `dmesg` may say why that fails"
+        } else {
+            ""
+        };
         let judgement = judgement
             .because(format!("evb asks for {}, and the kernel uses {got} instead{remedy}", facts.asked));
         return Ok(if is_configured { judgement.bad(command) } else { judgement.better(command) });

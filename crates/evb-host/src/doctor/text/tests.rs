@@ -26,7 +26,7 @@ host
   good            cores              8 of 8
 
 device eth0
-  unknown         rings, coalescing  not available: no hardware
+  unknown         rings, coalescing  not available, which stops no run: no hardware
   could be better MTU                1400
                                        too small
                                      > ip link
@@ -34,6 +34,7 @@ device eth0
                                        no way
 
 1 bad, 1 could be better, 1 good, 2 unknown
+With what is bad, evb does not work reliably: change it before a run.
 A line with > is a command for root that improves what is above it.
 ";
     assert_eq!(page(&findings), expected);

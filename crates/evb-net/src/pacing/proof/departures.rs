@@ -80,7 +80,7 @@ impl Timing {
     fn words(&self, count: usize, gap: Duration, witness: &str) -> String {
         if self.seen == 0 {
             return format!(
-                "none of {count} datagrams was seen to leave, perhaps because the peer does not run"
+                "none of {count} test packets was seen to leave; if the host that they go to is down, start it, and try again"
             );
         }
         let lost = if self.seen < count {

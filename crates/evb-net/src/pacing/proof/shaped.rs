@@ -49,7 +49,7 @@ const TOO_SLOW: &str = "this host is too slow to tell, so try it when the host i
 /// Tests a token bucket: sends a burst and measures the rate at which the end of the burst departs.
 pub(super) fn held_back(trial: &Trial) -> io::Result<TrialResult> {
     let Some(rate) = trial.rate else {
-        return Ok(TrialResult::failed("the rate of the lanes is not known; state `link_rate`"));
+        return Ok(TrialResult::failed("the rate of the lanes is not known; write `link_rate` in [network]"));
     };
     let packets = |time: Duration| usize::try_from((rate * time).count() / LAYER_2).unwrap_or(usize::MAX);
     // The bucket refills while the burst is sent: a burst of twice the depth empties a bucket whose

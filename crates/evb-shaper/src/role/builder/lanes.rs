@@ -60,8 +60,7 @@ impl BuilderRole {
         let lane = LaneIndex::new(self.admission.check(hello, self.plan.sources())?);
         let source = self.plan.sources()[lane];
         if !self.core.meet(lane, Incarnation::new(hello.incarnation), now) {
-            let detail =
-                format!("a newer process has taken over the role of source {source}: end the older one");
+            let detail = format!("a newer process of source {source} is connected: end the older one");
             return Err(Refusal::because(Reason::DuplicateId, detail));
         }
         // A source has only one connection: if it opens another, the previous one is dead.
@@ -188,7 +187,7 @@ impl BuilderRole {
             tracing::warn!(
                 source_id,
                 unsaid,
-                "the connection (lane) from {named} is down: {cause}; {named} connects again by itself while it is running, and its log says more"
+                "the connection (lane) from {named} is down: {cause}; {named} connects again by itself while it is running; if this repeats, check the network to its host, then its log"
             );
         }
         self.forget_records(lane);

@@ -49,8 +49,7 @@ impl AtSink {
         }
         format!(
             "the sink has accepted {} of this run and is still writing {count} more; this builder was building {open} \
-             more, lost unless another builder gets them; of the finished ones, {done} are not in the supervisor's \
-             ledger",
+             more, lost unless another builder gets them; the supervisor has not yet counted {done} of the finished ones",
             counted(*written, "event")
         )
     }

@@ -42,7 +42,7 @@ impl LaneConnections {
                 builder = builder.number(),
                 address,
                 unsaid,
-                "the connection (lane) to {named} at {address} is down ({cause}); this source keeps its fragments and tries to connect again, and if it cannot, the log of {named} says more"
+                "the connection (lane) to {named} at {address} is down ({cause}); this source keeps its fragments and connects again by itself; if this lasts, check that {named} runs, and the network and firewalls on the way"
             );
         }
     }

@@ -55,8 +55,9 @@ pub(super) fn paced(
 fn listed(roster: &Roster) -> Result<Vec<Listed>, RoleFault> {
     let mut builders = Vec::with_capacity(roster.builders.len().min(MAX_BUILDERS));
     for of_roster in &roster.builders {
-        let fault =
-            |_| RoleFault::Roster(format!("its list has builder id {}, which is above 65535", of_roster.id));
+        let fault = |_| {
+            RoleFault::Roster(format!("its list of builders has id {}, which is above 65535", of_roster.id))
+        };
         let builder = BuilderId::new(u16::try_from(of_roster.id).map_err(fault)?);
         let incarnation = Incarnation::new(of_roster.incarnation);
         builders.push(Listed { builder, incarnation, address: of_roster.listen.clone() });
@@ -64,7 +65,7 @@ fn listed(roster: &Roster) -> Result<Vec<Listed>, RoleFault> {
     builders.sort();
     let is_twice = builders.array_windows().any(|[a, b]| a.builder == b.builder);
     if builders.len() > MAX_BUILDERS || is_twice {
-        return Err(RoleFault::Roster("its list has too many builders, or one of them twice".to_owned()));
+        return Err(RoleFault::Roster("its list of builders is too long, or names one twice".to_owned()));
     }
     Ok(builders)
 }

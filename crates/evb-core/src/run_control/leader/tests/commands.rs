@@ -42,11 +42,11 @@ fn a_run_that_cannot_be_changed_refuses_each_change() {
 fn a_builder_that_can_be_neither_added_nor_removed_is_refused() {
     let mut stage = Stage::in_state(State::Running);
     let mut reason = |request| stage.answer(request).unwrap().unwrap_err().reason;
-    assert_eq!(reason(Request::Add(builder(2))), "it takes part in the run already");
-    assert_eq!(reason(Request::Remove(builder(3))), "it does not take part in the run");
+    assert_eq!(reason(Request::Add(builder(2))), "builder 2 takes part in the run already");
+    assert_eq!(reason(Request::Remove(builder(3))), "builder 3 does not take part in the run");
     assert_eq!(stage.answer(Request::Remove(builder(2))), Some(Ok(State::Running)));
     let refusal = stage.answer(Request::Remove(builder(1))).unwrap().unwrap_err();
-    assert_eq!(refusal.reason, "it is the last builder of the run");
+    assert_eq!(refusal.reason, "builder 1 is the last builder of the run");
     stage.error = Some(error());
     let refusal = stage.answer(Request::Add(builder(2))).unwrap().unwrap_err();
     assert_eq!((refusal.request.as_str(), refusal.refused_by.as_str()), ("add-builder", "the journal"));
@@ -80,11 +80,14 @@ fn a_change_that_was_refused_is_not_kept() {
     let mut stage = Stage::in_state(State::Paused);
     stage.refuses = Some("the trigger of this run has no rate".to_owned());
     let refusal = stage.answer(Request::Rate(Frequency::from_hertz(5.0).unwrap())).unwrap().unwrap_err();
-    assert_eq!((refusal.request.as_str(), refusal.refused_by.as_str()), ("rate", "the trigger"));
+    assert_eq!((refusal.request.as_str(), refusal.refused_by.as_str()), ("rate", "the supervisor"));
     assert!(stage.answer(Request::Remove(builder(2))).unwrap().is_err());
     let refusal = stage.command(Command::Resume).unwrap().unwrap_err();
     assert_eq!((refusal.refused_by.as_str(), stage.state()), ("the supervisor", State::Paused));
-    assert_eq!(refusal.remedy, "see the state of the run with `evbd ctl status`", "the usual one");
+    assert_eq!(
+        refusal.remedy, "ask again when the next run is open, which `evbd ctl status` shows",
+        "the usual one"
+    );
     stage.refuses = Some(crate::supervisor::ChangeError::NotPaused.to_string());
     let refusal = stage.command(Command::Resume).unwrap().unwrap_err();
     let text = "resume refused by the supervisor: the run is not paused; nothing needs to be done";

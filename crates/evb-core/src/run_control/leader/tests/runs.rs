@@ -143,5 +143,8 @@ fn the_reason_of_an_absent_peer_is_the_last_error_before_a_run() {
     assert_eq!(stage.last_error(), "");
     stage.over();
     stage.leader.handle_survey(&survey);
-    assert_eq!(stage.last_error(), "builder 2 has left: its disk is full; see its log, then start it again");
+    assert_eq!(
+        stage.last_error(),
+        "builder 2 has left: its disk is full; start it again once the cause is gone, which the end of its log names"
+    );
 }

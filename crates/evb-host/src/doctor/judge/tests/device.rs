@@ -32,7 +32,7 @@ fn a_line_must_be_as_fast_as_the_configuration_says() {
     assert_eq!((unknown.verdict, unknown.unavailable), (Verdict::Unknown, true));
     assert_eq!(
         unknown.value,
-        "not available: its driver reports no speed: see that the link is up, and write its rate as link_rate in [network]"
+        "not available, which stops no run: its driver reports no speed: see that the link is up, and write its rate as link_rate in [network]"
     );
     facts.demand = None;
     facts.devices[0].line = line(100, Some(true));
@@ -131,7 +131,7 @@ fn pauses_are_not_needed() {
     facts.devices[0].pause.as_mut().unwrap().obeys = true;
     facts.devices[0].pause_counters = Ok(vec![("rx_pause".into(), 17)]);
     let found = finding(&facts, "pause frames");
-    assert_eq!(found.value, "obeys on, asks off, as negotiated, rx_pause 17");
+    assert_eq!(found.value, "obeys them: on, sends them: off, as negotiated, rx_pause 17");
     assert_eq!((found.verdict, found.command), better("ethtool -A eth0 autoneg off rx off tx off"));
 }
 
@@ -144,7 +144,7 @@ fn the_loopback_is_no_hardware() {
     device.qdiscs = Ok(vec![super::made_up::qdisc("noqueue", evb_net::host::qdisc::QdiscOptions::NotRead)]);
     assert_eq!(
         finding(&facts, "rings").value,
-        "not available: the loopback is no hardware: nothing needs to be done"
+        "not available, which stops no run: the loopback is no hardware: nothing needs to be done"
     );
     assert_eq!(verdict(&facts, "qdisc"), good());
     facts.devices[0].link.loopback = false;

@@ -103,13 +103,13 @@ fn where_nothing_waits_for_a_round_trip_there_is_no_ratio() {
     let found = finding(&facts, "R·C/L");
     assert_eq!(
         found.value,
-        "not available: of no concern, because with mode = \"none\" no lane waits for a round trip"
+        "not available, which stops no run: with mode = \"none\" no lane waits for a round trip, so nothing needs to be done"
     );
     let demand = facts.demand.as_mut().unwrap();
     (demand.under_way, demand.link_rate) = (Some(Bytes::kib(64)), None::<Rate>);
     assert_eq!(
         finding(&facts, "R·C/L").value,
-        "not available: the configuration states no link_rate; add it to [network]"
+        "not available, which stops no run: the configuration states no link_rate; add it to [network]"
     );
 }
 
@@ -158,6 +158,9 @@ fn without_receive_times_there_is_no_grant_path() {
     let mut facts = facts();
     facts.turn.as_mut().unwrap().stages = Err(Unavailable::new("not on this system"));
     let found = finding(&facts, "grant path");
-    assert_eq!((found.value.as_str(), found.data.is_null()), ("not available: not on this system", true));
+    assert_eq!(
+        (found.value.as_str(), found.data.is_null()),
+        ("not available, which stops no run: not on this system", true)
+    );
     assert_eq!(super::super::grant_path(&super::judge(&facts)), None);
 }

@@ -105,7 +105,10 @@ fn departure_times_must_have_come_true() {
     let mut facts = with(vec![plain("pfifo_fast")]);
     facts.devices[0].proofs = Ok(vec![proved(Offload::Software, true), proved(Offload::Txtime, false)]);
     assert_eq!(verdict(&facts, "offload"), better(FQ));
-    assert_eq!(finding(&facts, "offload").value, "software within 40.0 µs, txtime (UDP) does not");
+    assert_eq!(
+        finding(&facts, "offload").value,
+        "evb's timers keep times within 40.0 µs, txtime (UDP) does not work"
+    );
     facts.devices[0].qdiscs = Ok(vec![plain("fq")]);
     assert_eq!(
         verdict(&facts, "offload"),
