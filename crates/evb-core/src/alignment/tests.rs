@@ -1,6 +1,8 @@
 //! Promises of the guard and the inquiry together: healthy boards are never flagged, and each fault
 //! is flagged, and named with its board, its size and its first event.
 
+mod slips;
+
 use core::time::Duration;
 
 use super::{

@@ -277,6 +277,7 @@ impl Track {
             return (Alignment::Disagrees, Change::None);
         }
         (self.standing, self.failed, self.returned) = (Standing::Suspect, 0, 0);
+        self.has_before = false;
         (Alignment::Disagrees, Change::Suspected)
     }
 
@@ -318,6 +319,9 @@ impl Track {
     fn watch(&mut self, scale: &Scale, sight: &Sight) -> (Alignment, Change) {
         let room = (STRETCH * self.away.abs()).min(4.0 * scale.tolerance);
         if sight.residual.abs() > sight.limit + room {
+            if self.returned > 0 && self.has_before {
+                self.relation = self.before;
+            }
             self.returned = 0;
             self.follow_away(scale, sight);
             return (Alignment::Disagrees, Change::None);
@@ -325,8 +329,16 @@ impl Track {
         if !self.was_locked {
             return (Alignment::Unknown, Change::None);
         }
+        if sight.event < self.first_bad {
+            // An event from before the disagreements says nothing about what the source sends now.
+            return (Alignment::Agrees, Change::None);
+        }
         self.returned += 1;
         if self.returned < BACK {
+            // After a long pause, every reading agrees. Those that follow must agree with it, too.
+            if sight.follow && self.has_before {
+                self.follow_sight(scale, sight);
+            }
             return (Alignment::Agrees, Change::None);
         }
         let old = if self.has_before { self.before } else { self.relation };
