@@ -9,13 +9,10 @@ use super::{
 };
 use crate::index::ClockIndex;
 
+/// Fewest readings of a lasting fault that say by how much a clock slipped.
+pub(super) const LEAST: usize = 6;
 /// Largest shift that is tried, in both directions.
 pub(super) const SHIFTS: i64 = 16;
-/// Number of events before the first doubt whose times are needed, for negative shifts and because
-/// a slip may have begun before a builder noticed.
-const BEFORE: u64 = 256;
-/// Largest number of events in a case.
-const MOST: u64 = 2048;
 /// Bound on a rate's error below which the rate counts as known.
 const KNOWN_RATE: f64 = 2e-6;
 /// Largest deviation of a rate that a wrong declaration explains.
@@ -30,20 +27,21 @@ pub(super) type Reading = (u64, u64);
 pub(super) struct Case<'a> {
     pub(super) survey: &'a Survey,
     pub(super) clock: ClockIndex,
+    /// The clock that gives the times of the events.
+    ruler: ClockIndex,
     pub(super) scale: Scale,
     /// The relation on which the source was right.
     pub(super) old: Relation,
     /// True if that relation was ever proven.
     pub(super) is_proven: bool,
-    first: u64,
     /// First event that a builder doubts.
     pub(super) doubted: u64,
-    /// Times of the events from `first` on.
-    times: Vec<Option<i64>>,
-    /// Readings of the clock since the first doubt, or all of them if no relation was ever proven.
-    pub(super) sent: Vec<Reading>,
+    /// Events and their times by the ruler.
+    times: Vec<(u64, i64)>,
+    /// Readings of the clock since the first doubt.
+    pub(super) sent: &'a [Reading],
     /// All readings of the clock.
-    pub(super) all: Vec<Reading>,
+    pub(super) all: &'a [Reading],
 }
 
 /// Number of readings that do not fit, of those that could be compared.
@@ -76,43 +74,58 @@ impl Fit {
 }
 
 impl<'a> Case<'a> {
-    /// Puts a case together; `None` if there is no clock to compare with, or no reading.
+    /// Puts a case together; `None` if the ruler or the clock has no reading.
     pub(super) fn new(
         survey: &'a Survey,
-        gathered: &Gathered,
+        gathered: &'a Gathered,
         clock: ClockIndex,
+        ruler: ClockIndex,
         since: u64,
     ) -> Option<Self> {
-        let ruler = survey.ruler(clock)?;
         let (scale, known) = (*survey.scales.get(clock.get())?, *survey.relations.get(clock.get())?);
-        let ruled = gathered.readings(ruler);
-        let last = ruled.last()?.0;
-        let earliest = if known.is_proven { since.saturating_sub(BEFORE) } else { 0 };
-        let first = earliest.max(last.saturating_sub(MOST)).max(ruled.first()?.0);
-        let mut times = vec![None; usize::try_from(last.checked_sub(first)?).ok()? + 1];
         let mut near = survey.now.1;
-        for (event, ticks) in ruled.iter().filter(|(event, _)| *event >= first) {
+        let time = |(event, ticks): &Reading| {
             near = gathered.host(*event).unwrap_or(near);
-            times[(event - first) as usize] = Some(survey.time(ruler, *ticks, near));
-        }
-        let (old, is_proven) = (known.relation, known.is_proven);
-        let mut all = gathered.readings(clock).to_vec();
-        all.retain(|(event, _)| (first..=last).contains(event));
-        let begin = if is_proven { all.partition_point(|(event, _)| *event < since) } else { 0 };
-        let sent = all[begin..].to_vec();
-        Some(Self { survey, clock, scale, old, is_proven, first, doubted: since, times, sent, all })
+            (*event, survey.time(ruler, *ticks, near))
+        };
+        let times: Vec<_> = gathered.readings(ruler).iter().map(time).collect();
+        let (first, last) = (times.first()?.0, times.last()?.0);
+        // Rings end at different events.
+        let within = |list: &'a [Reading], from: u64, to: u64| {
+            let begin = list.partition_point(|(event, _)| *event < from);
+            let end = list.partition_point(|(event, _)| *event <= to);
+            list.get(begin..end).unwrap_or_default()
+        };
+        let all = within(gathered.readings(clock), first, last);
+        let sent = within(all, since, last);
+        // What is known of two clocks beside the lead holds between the two.
+        let is_proven = known.is_proven && survey.relations[ruler.get()].is_proven;
+        Some(Self {
+            survey,
+            clock,
+            ruler,
+            scale,
+            old: known.relation,
+            is_proven,
+            doubted: since,
+            times,
+            sent,
+            all,
+        })
     }
 
     /// Returns the time of the event that lies `shift` after another one.
     pub(super) fn time(&self, event: u64, shift: i64) -> Option<i64> {
-        let at = event.checked_add_signed(shift)?.checked_sub(self.first)?;
-        self.times.get(usize::try_from(at).ok()?).copied().flatten()
+        let event = event.checked_add_signed(shift)?;
+        let place = self.times.binary_search_by_key(&event, |(event, _)| *event).ok()?;
+        Some(self.times[place].1)
     }
 
     /// Returns residual and limit of a reading on the old relation, at a shift.
     pub(super) fn residual(&self, (event, ticks): Reading, shift: i64) -> Option<(f64, f64)> {
         let at = self.time(event, shift)?;
-        Some((self.old.residual(&self.scale, ticks, at), self.old.limit(&self.scale, at)))
+        let limit = self.old.limit(&self.scale, at) + self.survey.room(self.ruler, at);
+        Some((self.old.residual(&self.scale, ticks, at), limit))
     }
 
     /// Returns true if a reading lies on the old relation, at a shift; `None` if the
@@ -124,7 +137,7 @@ impl<'a> Case<'a> {
     /// Returns how well readings fit on the old relation, at a shift.
     pub(super) fn fit(&self, list: &[Reading], shift: i64) -> Fit {
         let mut fit = Fit::default();
-        for lies in list.iter().filter_map(|reading| self.lies_on(*reading, shift)) {
+        for lies in placed(list, shift).iter().filter_map(|reading| self.lies_on(*reading, shift)) {
             fit.add(!lies);
         }
         fit
@@ -134,18 +147,27 @@ impl<'a> Case<'a> {
     /// needs no known offset.
     pub(super) fn fit_of_intervals(&self, list: &[Reading], shift: i64) -> Fit {
         let mut fit = Fit::default();
-        for pair in list.array_windows() {
-            if let Some((residual, elapsed, at)) = self.interval(pair, shift) {
-                let limit = 2.0 * self.scale.tolerance + self.rate_room(at) * elapsed.abs();
-                fit.add(residual.abs() > limit);
+        for pair in placed(list, shift).array_windows() {
+            if let Some(fits) = self.interval_fits(pair, [shift; 2]) {
+                fit.add(!fits);
             }
         }
         fit
     }
 
-    /// Returns residual, length and end of the interval between two readings, at a shift.
-    pub(super) fn interval(&self, [one, other]: &[Reading; 2], shift: i64) -> Option<(f64, f64, i64)> {
-        let (from, to) = (self.time(one.0, shift)?, self.time(other.0, shift)?);
+    /// Returns true if the interval between two readings fits that of the events, with a shift for
+    /// each; `None` if the time of one of the events is not known.
+    pub(super) fn interval_fits(&self, pair: &[Reading; 2], shifts: [i64; 2]) -> Option<bool> {
+        let (residual, elapsed, at) = self.interval(pair, shifts)?;
+        let limit = 2.0 * self.scale.tolerance + self.rate_room(at) * elapsed.abs();
+        Some(residual.abs() <= limit)
+    }
+
+    /// Returns residual, length and end of the interval between two readings, with a shift for
+    /// each.
+    pub(super) fn interval(&self, pair: &[Reading; 2], shifts: [i64; 2]) -> Option<(f64, f64, i64)> {
+        let [one, other] = pair;
+        let (from, to) = (self.time(one.0, shifts[0])?, self.time(other.0, shifts[1])?);
         let elapsed = to.wrapping_sub(from) as f64;
         Some((self.old.interval(&self.scale, one.1, other.1, elapsed), elapsed, to))
     }
@@ -168,16 +190,26 @@ impl<'a> Case<'a> {
     /// before the doubt count, too.
     pub(super) fn measured_rate(&self, list: &[Reading]) -> Option<(f64, f64)> {
         let is_smooth = |list: &[Reading]| self.fit_of_intervals(list, 0).misses == 0;
-        let list = if is_smooth(&self.all) { &self.all } else { list };
+        let list = if is_smooth(self.all) { self.all } else { list };
         let (first, middle, last) = (list.first()?, list.get(list.len() / 2)?, list.last()?);
         let slope = |from: &Reading, to: &Reading| {
-            let (residual, elapsed, _) = self.interval(&[*from, *to], 0)?;
+            let (residual, elapsed, _) = self.interval(&[*from, *to], [0; 2])?;
             (elapsed > 0.0).then(|| (residual / elapsed, 2.0 * self.scale.tolerance / elapsed))
         };
         let (one, other, whole) = (slope(first, middle)?, slope(middle, last)?, slope(first, last)?);
         let is_steady = (one.0 - other.0).abs() <= one.1 + other.1 + 0.3 * whole.0.abs();
         let rate = self.old.rate + whole.0;
         (is_steady && rate.abs() < FASTEST_RATE).then_some((rate, whole.1))
+    }
+
+    /// Returns true if too few readings could be compared to say that they fit at no shift: of many
+    /// triggers, the events may have been taken by chance only.
+    pub(super) fn may_fit(&self) -> bool {
+        let fit = |shift| match self.is_proven {
+            true => self.fit(self.sent, shift),
+            false => self.fit_of_intervals(self.sent, shift),
+        };
+        (-SHIFTS..=SHIFTS).map(fit).any(|fit| fit.misses == 0 && fit.tried < LEAST)
     }
 
     /// Returns the shift at which readings fit best, of those at which at least `least` readings
@@ -205,6 +237,13 @@ impl<'a> Case<'a> {
         let room = limits.map(|(_, limit)| limit).fold(0.0, f64::max);
         median(&mut steps).is_some_and(|step| room < 0.25 * step)
     }
+}
+
+/// Returns the readings that can belong to events at a shift. The first fragments after a trigger
+/// that a board had twice belong to none: the events before them have their own.
+fn placed(list: &[Reading], shift: i64) -> &[Reading] {
+    let first = list.first().map_or(0, |(event, _)| event.saturating_add_signed(-shift.min(0)));
+    &list[list.partition_point(|(event, _)| *event < first)..]
 }
 
 /// Returns the median of numbers without NaN; `None` if there are none.

@@ -34,7 +34,7 @@ pub enum Explanation {
     SingleStamps,
     /// The readings fit no event within 16 of their own: data of another run, or a broken clock.
     Foreign,
-    /// The intervals fit, but nothing says at which shift.
+    /// The readings fit at several shifts, or too few could be compared.
     Unclear,
 }
 
@@ -53,6 +53,11 @@ impl Explanation {
             // A clock that stands still says nothing about the events.
             Self::Stuck => false,
         }
+    }
+
+    /// Returns true if it does not say what happened.
+    pub(super) fn is_vague(self) -> bool {
+        matches!(self, Self::Foreign | Self::Unclear)
     }
 
     /// Returns a word for the kind of this explanation.
@@ -102,7 +107,9 @@ impl Explanation {
             Self::Foreign => {
                 "sends what fits no event within 16 of its own: data of another run, or a broken clock"
             }
-            Self::Unclear => "fits at several shifts, because the triggers are too regular to tell which",
+            Self::Unclear => {
+                "fits at several shifts: the triggers are too regular, or too few of them were taken, to tell which"
+            }
         };
         fixed.to_owned()
     }

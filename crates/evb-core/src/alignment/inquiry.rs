@@ -12,8 +12,9 @@ use super::{
 use crate::{id::EventId, index::ClockIndex};
 
 /// Numbers of events after the first doubt at which the supervisor asks for rings. A slip is clear
-/// as soon as it is unique; other faults need more events. The rings overlap.
-const LOOKS: [u64; 12] = [8, 16, 24, 32, 40, 48, 64, 96, 128, 192, 256, 384];
+/// as soon as it is unique; other faults need more events. The rings overlap. The last looks are for
+/// runs in which most triggers are inhibited, so that few events can be compared at a shift.
+const LOOKS: [u64; 14] = [8, 16, 24, 32, 40, 48, 64, 96, 128, 192, 256, 384, 768, 1536];
 /// Events after the first doubt without which timestamps that fit nowhere prove nothing at the end.
 const ENOUGH: u64 = 40;
 
@@ -101,14 +102,24 @@ impl Inquiry {
     pub fn look(&mut self, survey: &Survey, gathered: &Gathered) -> Option<Finding> {
         let is_last = self.is_last();
         self.looks += 1;
-        let found = Case::new(survey, gathered, self.clock, self.first)
-            .and_then(|case| judge(&case, self.suspect, is_last));
-        let (verdict, since) = match found {
-            Some((verdict, since)) => (verdict, since),
-            None if is_last => (Explanation::Foreign, self.first),
-            None => return None,
+        self.judge(survey, gathered, is_last)
+    }
+
+    fn judge(&self, survey: &Survey, gathered: &Gathered, is_last: bool) -> Option<Finding> {
+        let no_look_follows = self.looks >= LOOKS.len();
+        let judge_beside = |clock, ruler| {
+            let case = Case::new(survey, gathered, clock, ruler, self.first);
+            let found = case.as_ref().and_then(|case| judge(case, self.suspect, is_last));
+            match found.or_else(|| is_last.then_some((Explanation::Foreign, self.first))) {
+                Some((Explanation::Foreign, since)) if case.is_none_or(|case| case.may_fit()) => {
+                    no_look_follows.then_some((Explanation::Unclear, since))
+                }
+                found => found,
+            }
         };
         let (clock, is_disputed) = (self.clock, self.tie);
+        let found = survey.ruler(clock).and_then(|ruler| judge_beside(clock, ruler));
+        let (verdict, since) = found?;
         Some(Finding { clock, verdict, since: EventId::new(since), until: None, is_disputed })
     }
 
@@ -116,8 +127,7 @@ impl Inquiry {
     pub fn conclude(&mut self, survey: &Survey, gathered: &Gathered, last: EventId) -> Option<Finding> {
         self.looks = LOOKS.len();
         let is_short = last.number().saturating_sub(self.first) < ENOUGH;
-        self.look(survey, gathered)
-            .filter(|found| found.verdict != Explanation::Foreign || self.suspect && !is_short)
+        self.look(survey, gathered).filter(|found| !found.verdict.is_vague() || self.suspect && !is_short)
     }
 }
 
@@ -133,8 +143,8 @@ pub enum Start {
 /// Returns what the first events say about a source: whether a slip before event 1 would have
 /// shown. `None` if there are too few readings.
 pub fn start(survey: &Survey, gathered: &Gathered, clock: ClockIndex) -> Option<Start> {
-    let case = Case::new(survey, gathered, clock, 0)?;
-    let best = case.best(40, |shift| case.fit_of_intervals(&case.sent, shift))?;
+    let case = Case::new(survey, gathered, clock, survey.ruler(clock)?, 0)?;
+    let best = case.best(40, |shift| case.fit_of_intervals(case.sent, shift))?;
     let is_proven = best.shift == 0 && best.fits && best.margin >= judge::MARGIN;
     Some(if is_proven { Start::Proven } else { Start::NotProven })
 }

@@ -81,6 +81,14 @@ impl Survey {
         others.rev().max_by_key(rank)
     }
 
+    /// Returns the uncertainty of a ruler's times: none if it is the lead, which defines them.
+    pub(super) fn room(&self, ruler: ClockIndex, at: i64) -> f64 {
+        if ruler == self.lead() {
+            return 0.0;
+        }
+        self.relations[ruler.get()].relation.limit(&self.scales[ruler.get()], at)
+    }
+
     /// Returns the time of a reading that was taken at about `host`.
     pub(super) fn time(&self, ruler: ClockIndex, ticks: u64, host: Instant) -> i64 {
         let near = self.now.0.wrapping_add(between(self.now.1, host));

@@ -2,7 +2,7 @@
 //! first.
 
 use super::super::{
-    case::{Case, Reading, median},
+    case::{Case, LEAST, Reading, median},
     explanation::Explanation,
     scale::PER_NANOSECOND,
 };
@@ -35,7 +35,7 @@ pub(super) fn judge(case: &Case<'_>, is_suspect: bool, is_last: bool) -> Option<
         let single = single(case, &block, is_suspect, is_last);
         (block, single)
     } else {
-        (Block { list: &case.sent, has_ended: false, wrong: case.sent.len() }, None)
+        (Block { list: case.sent, has_ended: false, wrong: case.sent.len() }, None)
     };
     let since = block.list.first().or_else(|| case.sent.first())?.0;
     let verdict = match single {
@@ -43,27 +43,44 @@ pub(super) fn judge(case: &Case<'_>, is_suspect: bool, is_last: bool) -> Option<
         None => lasting(case, &block, is_last),
     };
     verdict.map(|verdict| match verdict {
-        Explanation::Slip { shift, offset_is_new: false } => (verdict, begin(case, since, shift)),
+        Explanation::Slip { shift, offset_is_new } => {
+            let (since, was_right) = begin(case, block.list, shift);
+            // Before it, the readings fit, so the clock was not set.
+            let offset_is_new = offset_is_new && (case.is_proven || !was_right);
+            (Explanation::Slip { shift, offset_is_new }, since)
+        }
         _ => (verdict, since),
     })
 }
 
-/// Returns the first event with a fragment at that shift, of those before a slip was noticed. The
-/// builders that got them may not know the clock, or report later.
-fn begin(case: &Case<'_>, since: u64, shift: i64) -> u64 {
-    let oldest = case.all.first().map_or(since, |(event, _)| *event);
+/// Returns the first event of a slip, and whether readings before it are right. The builders that
+/// got the first fragments may not know the clock, or report later.
+fn begin(case: &Case<'_>, list: &[Reading], shift: i64) -> (u64, bool) {
+    let first = list.first().map_or(case.doubted, |(event, _)| *event);
+    let shifted = list.array_windows().rev();
+    let mut shifted = shifted.skip_while(|pair| case.interval_fits(pair, [shift; 2]) != Some(true));
+    let Some([_, later]) = shifted.next() else { return (first, false) };
+    let (mut later, mut since) = (*later, later.0);
+    let earlier = case.all.partition_point(|(event, _)| *event < since);
+    for reading in case.all[..earlier].iter().rev() {
+        let pair = [*reading, later];
+        let is_shifted = case.interval_fits(&pair, [shift; 2]) == Some(true);
+        let is_right = match case.is_proven {
+            true => case.lies_on(*reading, 0),
+            false => case.interval_fits(&pair, [0, shift]),
+        };
+        match (is_right, is_shifted) {
+            (Some(true), false) => return (since, true),
+            // The interval between two triggers may be too short to tell.
+            (Some(true), true) | (None, false) => {}
+            (Some(false), _) | (None, true) => since = reading.0,
+        }
+        if is_shifted {
+            later = *reading;
+        }
+    }
     // The readings of the first wrong events may have left the ring.
-    let seen = if since == oldest { since.min(case.doubted) } else { since };
-    let earlier = case.all.iter().rev().skip_while(|(event, _)| *event >= since);
-    let right = |reading: &&Reading| case.lies_on(**reading, 0) == Some(true);
-    let shifted = earlier.take_while(|reading| !right(reading));
-    let belongs = |reading: &&Reading| match case.lies_on(**reading, shift) {
-        Some(fits) => fits,
-        // The event to which it belongs was not taken.
-        None => case.lies_on(**reading, 0) == Some(false),
-    };
-    let shifted = shifted.filter(belongs);
-    shifted.last().map_or(seen, |(event, _)| *event)
+    (since.min(case.doubted), false)
 }
 
 /// Finds the block of disagreements: it begins after the last long agreement, and ends where
@@ -72,7 +89,7 @@ fn block<'c>(case: &'c Case<'_>) -> Block<'c> {
     let is_wrong = |reading: &Reading| case.lies_on(*reading, 0) == Some(false);
     let wrong: Vec<usize> = (0..case.sent.len()).filter(|at| is_wrong(&case.sent[*at])).collect();
     let Some(last) = wrong.last().copied() else {
-        return Block { list: &case.sent, has_ended: false, wrong: 0 };
+        return Block { list: case.sent, has_ended: false, wrong: 0 };
     };
     let begin = wrong.array_windows().rposition(|[one, next]| next - one > APART).map_or(0, |at| at + 1);
     let wrong = &wrong[begin..];
@@ -86,7 +103,7 @@ fn block<'c>(case: &'c Case<'_>) -> Block<'c> {
 /// Explains a few wrong readings among right ones.
 fn single(case: &Case<'_>, block: &Block<'_>, is_suspect: bool, is_last: bool) -> Option<Explanation> {
     if block.wrong == 0 {
-        return is_last.then_some(Explanation::SingleStamps);
+        return (is_last && intervals_hold(case, block.list)).then_some(Explanation::SingleStamps);
     }
     if !block.has_ended || block.wrong > 3 {
         return None;
@@ -102,7 +119,7 @@ fn single(case: &Case<'_>, block: &Block<'_>, is_suspect: bool, is_last: bool) -
 }
 
 fn lasting(case: &Case<'_>, block: &Block<'_>, is_last: bool) -> Option<Explanation> {
-    let (list, least) = (block.list, if block.has_ended { 3 } else { 6 });
+    let (list, least) = (block.list, if block.has_ended { 3 } else { LEAST });
     if case.is_proven
         && let Some(best) = case.best(least, |shift| case.fit(list, shift))
         && best.fits
@@ -116,7 +133,10 @@ fn lasting(case: &Case<'_>, block: &Block<'_>, is_last: bool) -> Option<Explanat
             return None;
         }
         if best.shift == 0 {
-            return Some(Explanation::SingleStamps);
+            return match intervals_hold(case, list) {
+                true => Some(Explanation::SingleStamps),
+                false => by_intervals(case, block, least, is_last),
+            };
         }
     }
     if list.len() < if block.has_ended { 4 } else { LASTING } && !is_last {
@@ -136,6 +156,13 @@ fn lasting(case: &Case<'_>, block: &Block<'_>, is_last: bool) -> Option<Explanat
 fn intervals_agree(case: &Case<'_>, list: &[Reading], shift: i64) -> bool {
     let best = case.best(LASTING, |shift| case.fit_of_intervals(list, shift));
     best.is_some_and(|best| best.shift == shift && best.fits && best.margin >= MARGIN)
+}
+
+/// Returns true unless the intervals between readings say that they do not belong to their events.
+/// After a long pause, a relation no longer tells.
+fn intervals_hold(case: &Case<'_>, list: &[Reading]) -> bool {
+    let fit = case.fit_of_intervals(list, 0);
+    fit.tried < 3 || fit.holds()
 }
 
 /// Returns the other clock on whose relation the readings lie.
@@ -165,7 +192,8 @@ fn by_intervals(case: &Case<'_>, block: &Block<'_>, least: usize, is_last: bool)
         return unshifted_intervals(case, block, is_last);
     }
     if let Some(best) = best.filter(|best| best.fits && best.shift != 0 && best.margin >= MARGIN) {
-        return Some(Explanation::Slip { shift: best.shift, offset_is_new: true });
+        let lies_on_old = case.is_proven && case.fit(list, best.shift).holds();
+        return Some(Explanation::Slip { shift: best.shift, offset_is_new: !lies_on_old });
     }
     if let Some(ppm) = common_factor(case, list) {
         return Some(Explanation::OtherRate { ppm });
@@ -222,7 +250,7 @@ fn other_bits(case: &Case<'_>, jump: f64, room: f64) -> Option<u32> {
 /// Returns the deviation of the rate in parts per million, if the intervals of both halves of the
 /// readings fit up to the same factor.
 fn common_factor(case: &Case<'_>, list: &[Reading]) -> Option<f64> {
-    let intervals = list.array_windows().filter_map(|pair| case.interval(pair, 0));
+    let intervals = list.array_windows().filter_map(|pair| case.interval(pair, [0; 2]));
     let steps: Vec<(f64, f64)> = intervals
         .filter(|(_, elapsed, _)| *elapsed > 0.0)
         .map(|(residual, elapsed, _)| (residual, elapsed))

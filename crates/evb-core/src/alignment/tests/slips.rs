@@ -2,6 +2,22 @@
 
 use super::*;
 
+#[test]
+fn of_two_clocks_either_is_named_with_size_and_event_whichever_slipped_however_far() {
+    for (shift, slipped) in [1, -1, 2, -5, 16].into_iter().flat_map(|shift| [(shift, 0), (shift, 1)]) {
+        let mut boards = Boards::new(clocks()[..2].to_vec(), |rng| 1e5 * rng.exponential());
+        let mut guard = Guard::with_lead(&boards.clocks, ClockIndex::new(0));
+        let result = run(&mut boards, &mut guard, |boards, board, event| {
+            let of = if board == slipped && event >= AT { event.saturating_add_signed(shift) } else { event };
+            Some(boards.read(board, of))
+        });
+        let [(_, finding)] = result.findings[..] else { panic!("{shift} {slipped}: {:?}", result.findings) };
+        let shift = if finding.clock.get() == slipped { shift } else { -shift };
+        assert_eq!(finding.verdict, Explanation::Slip { shift, offset_is_new: false }, "{slipped}");
+        assert_eq!((finding.since, finding.is_disputed), (EventId::new(AT), true), "{shift} {slipped}");
+    }
+}
+
 /// Returns three boards whose triggers pause for a minute after event 500.
 fn boards_with_a_pause() -> Boards {
     let mut count = 0;
@@ -31,6 +47,45 @@ fn a_pause_alone_does_not_absolve_a_source() {
         assert_eq!(returned.contains(&ClockIndex::new(FAULTY)), is_believed, "{until}");
         assert_eq!(guard.is_suspect(ClockIndex::new(FAULTY)), !is_believed);
     }
+}
+
+/// Returns what the readings of some events say about a slip by 1 since event 400, which a guard
+/// has doubted at that event, before a pause.
+fn seen_in(events: impl Iterator<Item = u64> + Clone) -> Option<Finding> {
+    let mut boards = boards_with_a_pause();
+    let mut guard = Guard::with_lead(&boards.clocks, ClockIndex::new(0));
+    let mut doubt = None;
+    for event in 1..=410 {
+        observe(&mut boards, &mut guard, event, u64::MAX);
+        doubt = guard.next_doubt().or(doubt);
+    }
+    let mut read =
+        |board: usize, event| boards.read(board, event + u64::from(board == FAULTY && event >= 400));
+    let mut gathered = Gathered::new(3);
+    for clock in ClockIndex::all(3) {
+        let one = |event| (EventId::new(event), Timestamp::new(read(clock.get(), event)));
+        gathered.add(clock, events.clone().map(one).collect::<Vec<_>>());
+    }
+    let last = EventId::new(1000);
+    Inquiry::new(&doubt.unwrap(), last).conclude(&guard.survey(), &gathered, last)
+}
+
+#[test]
+fn a_slip_is_named_also_if_the_sources_have_readings_of_few_events() {
+    let slip = Explanation::Slip { shift: 1, offset_is_new: false };
+    let expected = Some((slip, EventId::new(400)));
+    let found = |events: &mut dyn Iterator<Item = u64>| {
+        let events: Vec<_> = events.collect();
+        seen_in(events.into_iter()).map(|found| (found.verdict, found.since))
+    };
+    assert_eq!(found(&mut (250..490)), expected);
+    // The first wrong fragments have left the rings, at last also in a pause in which the clock may
+    // have moved by much more than a slip.
+    assert_eq!(found(&mut (450..690)), expected);
+    assert_eq!(found(&mut (600..840)), expected);
+    // Ring after ring, with holes.
+    assert_eq!(found(&mut (250..490).chain(600..840)), expected);
+    assert_eq!(found(&mut (380..900).filter(|event| event % 16 < 9)), expected);
 }
 
 #[test]
