@@ -1,8 +1,9 @@
 //! [`Inquiry`]: the supervisor's search for what happened to a doubted source.
 
 mod judge;
+mod jury;
 
-use self::judge::judge;
+use self::{judge::judge, jury::Jury};
 use super::{
     case::Case,
     explanation::Explanation,
@@ -117,8 +118,18 @@ impl Inquiry {
                 found => found,
             }
         };
-        let (clock, is_disputed) = (self.clock, self.tie);
-        let found = survey.ruler(clock).and_then(|ruler| judge_beside(clock, ruler));
+        let (mut clock, mut is_disputed) = (self.clock, self.tie);
+        let mut found = survey.ruler(clock).and_then(|ruler| judge_beside(clock, ruler));
+        if let (Some((Explanation::Slip { shift, .. }, since)), Some(ruler)) = (found, survey.ruler(clock)) {
+            let jury = Jury::new(survey, gathered, [clock, ruler], (shift, since));
+            is_disputed = jury.is_tie.unwrap_or(is_disputed);
+            if jury.ruler != ruler {
+                clock = jury.accused;
+                let is_slip = |found: &(Explanation, u64)| matches!(found.0, Explanation::Slip { .. });
+                let unclear = || no_look_follows.then_some((Explanation::Unclear, since));
+                found = judge_beside(clock, jury.ruler).filter(is_slip).or_else(unclear);
+            }
+        }
         let (verdict, since) = found?;
         Some(Finding { clock, verdict, since: EventId::new(since), until: None, is_disputed })
     }

@@ -119,7 +119,7 @@ impl StreamGuard {
             let Some(mut open) = self.inquiries[clock].take() else { continue };
             self.gather(&mut open);
             if let Some(found) = open.inquiry.conclude(&open.survey, &open.gathered, last) {
-                self.note(found);
+                self.note(found, clock);
             }
         }
         self.watched
@@ -174,7 +174,7 @@ impl StreamGuard {
                         let suspects = self.guards.iter_mut().filter(|guard| guard.is_suspect(clock));
                         suspects.for_each(|guard| guard.learn(clock));
                     }
-                    self.note(found);
+                    self.note(found, clock);
                 }
             }
         }
@@ -197,8 +197,13 @@ impl StreamGuard {
         (!is_suspect).then(|| self.lasts[clock.get()])
     }
 
-    fn note(&mut self, mut found: Finding) {
-        if found.verdict.is_misaligned() {
+    /// Notes a finding of the inquiry about a clock. It may accuse the one that it was compared with.
+    fn note(&mut self, mut found: Finding, asked: ClockIndex) {
+        let lasts = |known: &Finding| known.clock == found.clock && known.until.is_none();
+        if found.clock != asked && self.watched.findings.iter().any(lasts) {
+            return;
+        }
+        if found.verdict.is_misaligned() && found.clock == asked {
             found.until = self.end_of(found.clock);
         }
         if self.watched.findings.len() < KEPT {

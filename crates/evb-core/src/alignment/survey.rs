@@ -1,5 +1,7 @@
 //! [`Doubt`] and [`Survey`]: what a builder tells the supervisor when clocks disagree.
 
+use core::cmp::Reverse;
+
 use super::{
     relation::Relation,
     scale::{PER_NANOSECOND, Scale},
@@ -73,12 +75,17 @@ impl Survey {
         if self.lead != suspect.get() {
             return Some(self.lead());
         }
-        let others = ClockIndex::all(self.len()).filter(|clock| *clock != suspect);
+        self.best_ruler(ClockIndex::all(self.len()).filter(|clock| *clock != suspect))
+    }
+
+    /// Returns the clock that serves best as a ruler: one whose wraps the host can tell apart, and
+    /// whose relation is to be believed.
+    pub(super) fn best_ruler(&self, clocks: impl Iterator<Item = ClockIndex>) -> Option<ClockIndex> {
         let rank = |clock: &ClockIndex| {
             let wide = self.scales[clock.get()].is_wide();
-            u8::from(wide) + 2 * u8::from(self.relations[clock.get()].is_proven)
+            (u8::from(wide) + 2 * u8::from(self.relations[clock.get()].is_proven), Reverse(*clock))
         };
-        others.rev().max_by_key(rank)
+        clocks.max_by_key(rank)
     }
 
     /// Returns the uncertainty of a ruler's times: none if it is the lead, which defines them.

@@ -279,14 +279,13 @@ impl AlignmentWatch {
         self.add_trigger_times();
         let waits = |(inquiry, _): &mut (Inquiry, Survey)| inquiry.next_look() <= question.event;
         let mut found = Vec::new();
-        for place in &mut self.inquiries {
-            let Some((mut inquiry, survey)) = place.open.take_if(waits) else { continue };
+        for clock in ClockIndex::all(self.inquiries.len()) {
+            let Some((mut inquiry, survey)) = self.inquiries[clock].open.take_if(waits) else { continue };
             match inquiry.look(&survey, &self.gathered) {
-                Some(finding) => found.push(finding),
-                None => place.open = Some((inquiry, survey)),
+                Some(finding) => self.note(finding, clock, &survey, &mut found),
+                None => self.inquiries[clock].open = Some((inquiry, survey)),
             }
         }
-        self.note(&mut found);
         found
     }
 
@@ -296,14 +295,13 @@ impl AlignmentWatch {
         self.add_trigger_times();
         let decided = self.decided();
         let (mut found, mut unclear) = (Vec::new(), Vec::new());
-        for place in &mut self.inquiries {
-            let Some((mut inquiry, survey)) = place.open.take() else { continue };
+        for clock in ClockIndex::all(self.inquiries.len()) {
+            let Some((mut inquiry, survey)) = self.inquiries[clock].open.take() else { continue };
             match inquiry.conclude(&survey, &self.gathered, decided) {
-                Some(finding) => found.push(finding),
+                Some(finding) => self.note(finding, clock, &survey, &mut found),
                 None => unclear.push(inquiry),
             }
         }
-        self.note(&mut found);
         (found, unclear)
     }
 
@@ -314,13 +312,22 @@ impl AlignmentWatch {
         }
     }
 
-    fn note(&mut self, found: &mut [Finding]) {
+    /// Notes a finding of the inquiry about a clock, unless it says what is known.
+    fn note(&mut self, mut finding: Finding, asked: ClockIndex, survey: &Survey, found: &mut Vec<Finding>) {
         let decided = self.decided();
-        for finding in found {
-            let inquiry = &mut self.inquiries[finding.clock];
-            inquiry.explained = decided;
-            finding.until = inquiry.returned.take();
+        for clock in [asked, finding.clock] {
+            self.inquiries[clock].explained = decided;
         }
+        let is_known = |clock: ClockIndex| {
+            self.inquiries[clock].misaligned.is_some() || found.iter().any(|known| known.clock == clock)
+        };
+        // Beside a source that is known to have slipped, all others disagree.
+        let is_contrary = finding.is_disputed && survey.ruler(asked).is_some_and(is_known);
+        if is_known(finding.clock) || is_contrary {
+            return;
+        }
+        finding.until = self.inquiries[finding.clock].returned.take();
+        found.push(finding);
     }
 
     /// Returns the time at which a question ends without all answers.

@@ -2,7 +2,7 @@
 //! first.
 
 use super::super::{
-    case::{Case, LEAST, Reading, median},
+    case::{Best, Case, LEAST, Reading, median},
     explanation::Explanation,
     scale::PER_NANOSECOND,
 };
@@ -81,6 +81,16 @@ fn begin(case: &Case<'_>, list: &[Reading], shift: i64) -> (u64, bool) {
     }
     // The readings of the first wrong events may have left the ring.
     (since.min(case.doubted), false)
+}
+
+/// Returns the shift of a clock beside the ruler; `None` if several fit, or none.
+pub(super) fn shift_of(case: &Case<'_>) -> Option<i64> {
+    let is_clear = |best: &Best| best.fits && best.margin >= MARGIN;
+    let by_intervals = case.best(LEAST, |shift| case.fit_of_intervals(case.sent, shift)).filter(is_clear);
+    let on_relation = || {
+        case.best(LEAST, |shift| case.fit(case.sent, shift)).filter(|best| case.is_proven && is_clear(best))
+    };
+    Some(by_intervals.or_else(on_relation)?.shift)
 }
 
 /// Finds the block of disagreements: it begins after the last long agreement, and ends where

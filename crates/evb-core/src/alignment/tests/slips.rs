@@ -18,6 +18,27 @@ fn of_two_clocks_either_is_named_with_size_and_event_whichever_slipped_however_f
     }
 }
 
+#[test]
+fn a_slip_of_any_board_while_a_builder_learns_is_named_with_its_first_event() {
+    for (shift, slipped, at) in
+        [(1, 0, 3), (1, 2, 3), (-1, 0, 6), (-1, 1, 6), (2, 0, 8), (-5, 2, 7), (16, 0, 5), (16, 3, 5)]
+    {
+        let mut boards = Boards::poisson();
+        let mut guard = Guard::with_lead(&boards.clocks, ClockIndex::new(0));
+        let result = run(&mut boards, &mut guard, |boards, board, event| {
+            let of = if board == slipped && event >= at { event.saturating_add_signed(shift) } else { event };
+            Some(boards.read(board, of))
+        });
+        let what = (shift, slipped, at);
+        assert!(!result.findings.is_empty(), "{what:?}");
+        for (_, finding) in &result.findings {
+            let verdict = Explanation::Slip { shift, offset_is_new: false };
+            assert_eq!((finding.clock.get(), finding.verdict), (slipped, verdict), "{what:?}");
+            assert_eq!((finding.since, finding.is_disputed), (EventId::new(at), false), "{what:?}");
+        }
+    }
+}
+
 /// Returns three boards whose triggers pause for a minute after event 500.
 fn boards_with_a_pause() -> Boards {
     let mut count = 0;

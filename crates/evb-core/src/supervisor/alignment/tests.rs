@@ -278,3 +278,20 @@ fn a_builder_that_joins_after_a_slip_flags_the_source_and_a_misled_one_tells_nob
     system.flagged.retain(|event| event % BUILDERS == 0);
     assert_eq!(system.flagged, (702..=1200).step_by(2).collect::<Vec<_>>());
 }
+
+#[test]
+fn doubts_of_a_builder_that_believes_the_slipped_source_accuse_no_other() {
+    for lead in 1..=SOURCES {
+        let mut system = System::new();
+        let of = |source: SourceId, event: u64| event + u64::from(source.number() == lead && event >= 5);
+        // Each builder has seen two events before the slip.
+        (1..=300).for_each(|event| drop(system.build(event, of)));
+        let found: Vec<_> = system
+            .found
+            .iter()
+            .map(|found| (system.watch.source(found.clock), found.verdict, found.since, found.is_disputed))
+            .collect();
+        let slip = Explanation::Slip { shift: 1, offset_is_new: false };
+        assert_eq!(found, [(Some(source(lead)), slip, EventId::new(5), false)]);
+    }
+}
