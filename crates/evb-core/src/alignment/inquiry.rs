@@ -3,7 +3,10 @@
 mod judge;
 mod jury;
 
-use self::{judge::judge, jury::Jury};
+use self::{
+    judge::{Judged, judge},
+    jury::Jury,
+};
 use super::{
     case::Case,
     explanation::Explanation,
@@ -103,35 +106,42 @@ impl Inquiry {
     pub fn look(&mut self, survey: &Survey, gathered: &Gathered) -> Option<Finding> {
         let is_last = self.is_last();
         self.looks += 1;
-        self.judge(survey, gathered, is_last)
+        self.judge(survey, gathered, is_last).map(|(finding, _)| finding)
     }
 
-    fn judge(&self, survey: &Survey, gathered: &Gathered, is_last: bool) -> Option<Finding> {
+    /// Looks before it is time, at what is there already. Until then, other builders may report
+    /// earlier doubts, so only a slip whose begin is seen counts.
+    pub fn glance(&self, survey: &Survey, gathered: &Gathered) -> Option<Finding> {
+        self.judge(survey, gathered, false).filter(|(_, has_begin)| *has_begin).map(|(finding, _)| finding)
+    }
+
+    /// Returns what happened, and whether its begin is seen.
+    fn judge(&self, survey: &Survey, gathered: &Gathered, is_last: bool) -> Option<(Finding, bool)> {
         let no_look_follows = self.looks >= LOOKS.len();
+        let unclear = |since| no_look_follows.then(|| Judged::new(Explanation::Unclear, since));
         let judge_beside = |clock, ruler| {
             let case = Case::new(survey, gathered, clock, ruler, self.first);
             let found = case.as_ref().and_then(|case| judge(case, self.suspect, is_last));
-            match found.or_else(|| is_last.then_some((Explanation::Foreign, self.first))) {
-                Some((Explanation::Foreign, since)) if case.is_none_or(|case| case.may_fit()) => {
-                    no_look_follows.then_some((Explanation::Unclear, since))
-                }
-                found => found,
-            }
+            let foreign = || is_last.then(|| Judged::new(Explanation::Foreign, self.first));
+            let found = found.or_else(foreign)?;
+            let is_open = found.verdict == Explanation::Foreign && case.is_none_or(|case| case.may_fit());
+            if is_open { unclear(found.since) } else { Some(found) }
         };
         let (mut clock, mut is_disputed) = (self.clock, self.tie);
-        let mut found = survey.ruler(clock).and_then(|ruler| judge_beside(clock, ruler));
-        if let (Some((Explanation::Slip { shift, .. }, since)), Some(ruler)) = (found, survey.ruler(clock)) {
-            let jury = Jury::new(survey, gathered, [clock, ruler], (shift, since));
+        let ruler = survey.ruler(clock)?;
+        let mut found = judge_beside(clock, ruler)?;
+        if let Explanation::Slip { shift, .. } = found.verdict {
+            let jury = Jury::new(survey, gathered, [clock, ruler], (shift, found.since));
             is_disputed = jury.is_tie.unwrap_or(is_disputed);
             if jury.ruler != ruler {
                 clock = jury.accused;
-                let is_slip = |found: &(Explanation, u64)| matches!(found.0, Explanation::Slip { .. });
-                let unclear = || no_look_follows.then_some((Explanation::Unclear, since));
-                found = judge_beside(clock, jury.ruler).filter(is_slip).or_else(unclear);
+                let is_slip = |found: &Judged| matches!(found.verdict, Explanation::Slip { .. });
+                let found_anew = judge_beside(clock, jury.ruler).filter(is_slip);
+                found = found_anew.or_else(|| unclear(found.since))?;
             }
         }
-        let (verdict, since) = found?;
-        Some(Finding { clock, verdict, since: EventId::new(since), until: None, is_disputed })
+        let Judged { verdict, since, has_begin } = found;
+        Some((Finding { clock, verdict, since: EventId::new(since), until: None, is_disputed }, has_begin))
     }
 
     /// Looks a last time, because no event follows `last`. Returns `None` if nothing is clear.

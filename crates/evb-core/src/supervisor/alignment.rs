@@ -277,11 +277,15 @@ impl AlignmentWatch {
         let is_over = |question: &mut Question| question.waits_for.is_empty() || question.until <= now;
         let Some(question) = self.question.take_if(is_over) else { return Vec::new() };
         self.add_trigger_times();
-        let waits = |(inquiry, _): &mut (Inquiry, Survey)| inquiry.next_look() <= question.event;
         let mut found = Vec::new();
         for clock in ClockIndex::all(self.inquiries.len()) {
-            let Some((mut inquiry, survey)) = self.inquiries[clock].open.take_if(waits) else { continue };
-            match inquiry.look(&survey, &self.gathered) {
+            let Some((mut inquiry, survey)) = self.inquiries[clock].open.take() else { continue };
+            // Sources that run ahead of builders know at once what happened.
+            let finding = match inquiry.next_look() <= question.event {
+                true => inquiry.look(&survey, &self.gathered),
+                false => inquiry.glance(&survey, &self.gathered),
+            };
+            match finding {
                 Some(finding) => self.note(finding, clock, &survey, &mut found),
                 None => self.inquiries[clock].open = Some((inquiry, survey)),
             }

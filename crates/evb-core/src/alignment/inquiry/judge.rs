@@ -27,9 +27,25 @@ struct Block<'c> {
     wrong: usize,
 }
 
+/// What happened to a clock, and the first event that it concerns.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Judged {
+    pub(super) verdict: Explanation,
+    pub(super) since: u64,
+    /// True if the event directly before it is right, so that no earlier one can be wrong whose
+    /// fragment comes later.
+    pub(super) has_begin: bool,
+}
+
+impl Judged {
+    pub(super) fn new(verdict: Explanation, since: u64) -> Self {
+        Self { verdict, since, has_begin: false }
+    }
+}
+
 /// Returns the explanation of a case, and the first event that it concerns; `None` if more events
 /// are needed. The last time, there is always an explanation.
-pub(super) fn judge(case: &Case<'_>, is_suspect: bool, is_last: bool) -> Option<(Explanation, u64)> {
+pub(super) fn judge(case: &Case<'_>, is_suspect: bool, is_last: bool) -> Option<Judged> {
     let (block, single) = if case.is_proven {
         let block = block(case);
         let single = single(case, &block, is_suspect, is_last);
@@ -44,22 +60,23 @@ pub(super) fn judge(case: &Case<'_>, is_suspect: bool, is_last: bool) -> Option<
     };
     verdict.map(|verdict| match verdict {
         Explanation::Slip { shift, offset_is_new } => {
-            let (since, was_right) = begin(case, block.list, shift);
-            // Before it, the readings fit, so the clock was not set.
-            let offset_is_new = offset_is_new && (case.is_proven || !was_right);
-            (Explanation::Slip { shift, offset_is_new }, since)
+            let (since, right) = begin(case, block.list, shift);
+            // If readings before it fit, the clock was not set.
+            let offset_is_new = offset_is_new && (case.is_proven || right.is_none());
+            let has_begin = right.is_some_and(|right| right + 1 == since);
+            Judged { verdict: Explanation::Slip { shift, offset_is_new }, since, has_begin }
         }
-        _ => (verdict, since),
+        _ => Judged::new(verdict, since),
     })
 }
 
-/// Returns the first event of a slip, and whether readings before it are right. The builders that
-/// got the first fragments may not know the clock, or report later.
-fn begin(case: &Case<'_>, list: &[Reading], shift: i64) -> (u64, bool) {
+/// Returns the first event of a slip, and the last one before it that is right, if there is one. The
+/// builders that got the first fragments may not know the clock, or report later.
+fn begin(case: &Case<'_>, list: &[Reading], shift: i64) -> (u64, Option<u64>) {
     let first = list.first().map_or(case.doubted, |(event, _)| *event);
     let shifted = list.array_windows().rev();
     let mut shifted = shifted.skip_while(|pair| case.interval_fits(pair, [shift; 2]) != Some(true));
-    let Some([_, later]) = shifted.next() else { return (first, false) };
+    let Some([_, later]) = shifted.next() else { return (first, None) };
     let (mut later, mut since) = (*later, later.0);
     let earlier = case.all.partition_point(|(event, _)| *event < since);
     for reading in case.all[..earlier].iter().rev() {
@@ -70,7 +87,7 @@ fn begin(case: &Case<'_>, list: &[Reading], shift: i64) -> (u64, bool) {
             false => case.interval_fits(&pair, [0, shift]),
         };
         match (is_right, is_shifted) {
-            (Some(true), false) => return (since, true),
+            (Some(true), false) => return (since, Some(reading.0)),
             // The interval between two triggers may be too short to tell.
             (Some(true), true) | (None, false) => {}
             (Some(false), _) | (None, true) => since = reading.0,
@@ -80,7 +97,7 @@ fn begin(case: &Case<'_>, list: &[Reading], shift: i64) -> (u64, bool) {
         }
     }
     // The readings of the first wrong events may have left the ring.
-    (since.min(case.doubted), false)
+    (since.min(case.doubted), None)
 }
 
 /// Returns the shift of a clock beside the ruler; `None` if several fit, or none.

@@ -73,6 +73,11 @@ fn a_pause_alone_does_not_absolve_a_source() {
 /// Returns what the readings of some events say about a slip by 1 since event 400, which a guard
 /// has doubted at that event, before a pause.
 fn seen_in(events: impl Iterator<Item = u64> + Clone) -> Option<Finding> {
+    let (mut inquiry, survey, gathered) = inquiry_with(events);
+    inquiry.conclude(&survey, &gathered, EventId::new(1000))
+}
+
+fn inquiry_with(events: impl Iterator<Item = u64> + Clone) -> (Inquiry, Survey, Gathered) {
     let mut boards = boards_with_a_pause();
     let mut guard = Guard::with_lead(&boards.clocks, ClockIndex::new(0));
     let mut doubt = None;
@@ -87,8 +92,19 @@ fn seen_in(events: impl Iterator<Item = u64> + Clone) -> Option<Finding> {
         let one = |event| (EventId::new(event), Timestamp::new(read(clock.get(), event)));
         gathered.add(clock, events.clone().map(one).collect::<Vec<_>>());
     }
-    let last = EventId::new(1000);
-    Inquiry::new(&doubt.unwrap(), last).conclude(&guard.survey(), &gathered, last)
+    (Inquiry::new(&doubt.unwrap(), EventId::new(1000)), guard.survey(), gathered)
+}
+
+#[test]
+fn a_slip_is_named_before_it_is_time_only_if_its_first_event_is_certain() {
+    let glance = |events: Vec<u64>| {
+        let (inquiry, survey, gathered) = inquiry_with(events.into_iter());
+        inquiry.glance(&survey, &gathered).map(|found| found.since)
+    };
+    assert_eq!(glance((250..480).collect()), Some(EventId::new(400)));
+    // Fragments that come later, or have left the ring, may be wrong, too.
+    assert_eq!(glance((250..400).chain(403..480).collect()), None);
+    assert_eq!(glance((403..480).collect()), None);
 }
 
 #[test]

@@ -171,6 +171,19 @@ fn a_slip_whose_first_readings_have_left_the_rings_is_named_since_the_first_doub
 }
 
 #[test]
+fn a_slip_whose_begin_no_source_has_is_named_when_other_builders_have_reported() {
+    let mut system = System { ahead: 300, unheard: Some(0), ..System::new() };
+    let of = |source: SourceId, event: u64| event + u64::from(source.number() == 3 && event >= 500);
+    // The builder with the first wrong event is heard last.
+    (1..=503).for_each(|event| drop(system.build(event, of)));
+    system.unheard = None;
+    system.guards[0].report_again();
+    (504..=700).for_each(|event| drop(system.build(event, of)));
+    let found: Vec<_> = system.found.iter().map(|found| (found.verdict, found.since)).collect();
+    assert_eq!(found, [(Explanation::Slip { shift: 1, offset_is_new: false }, EventId::new(500))]);
+}
+
+#[test]
 fn a_source_that_agrees_again_is_no_longer_misaligned() {
     let mut system = System::new();
     let of = |source: SourceId, event: u64| {
@@ -277,6 +290,27 @@ fn a_builder_that_joins_after_a_slip_flags_the_source_and_a_misled_one_tells_nob
     }
     system.flagged.retain(|event| event % BUILDERS == 0);
     assert_eq!(system.flagged, (702..=1200).step_by(2).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_new_supervisor_names_a_slip_from_what_the_sources_still_have() {
+    let mut system = System::new();
+    let of = |source: SourceId, event: u64| event + u64::from(source.number() == 4 && event >= 500);
+    (1..=570).for_each(|event| drop(system.build(event, of)));
+    // Its predecessor died, and took its findings with it. Its first decision lies far ahead.
+    system.found.clear();
+    system.watch = AlignmentWatch::new(&clocks()).unwrap();
+    let now = System::at(571);
+    for guard in &mut system.guards {
+        guard.report_again();
+    }
+    let reports: Vec<_> = system.guards.iter_mut().filter_map(|guard| guard.last_report()).collect();
+    for report in reports {
+        system.hear(&report, EventId::new(200_075));
+    }
+    (0..3).for_each(|_| system.talk(now));
+    let found: Vec<_> = system.found.iter().map(|found| (found.verdict, found.since)).collect();
+    assert_eq!(found, [(Explanation::Slip { shift: 1, offset_is_new: false }, EventId::new(500))]);
 }
 
 #[test]
