@@ -51,6 +51,7 @@ impl OfRun<'_> {
                 let physics = if view.is_clear() { "clear" } else { "too short or too regular" };
                 *found.entry(kind(physics, outcome)).or_default() += 1;
                 *found.entry("right sources accused").or_default() += view.accused(&said);
+                *found.entry("slips called harmless").or_default() += u64::from(view.is_absolved(&said));
                 view.check(outcome, &said)
             }
         };
@@ -175,6 +176,12 @@ impl<'a> View<'a> {
         said.iter().filter(is_other).count() as u64
     }
 
+    /// Returns true if a sentence says that the events of the source that slipped are right.
+    fn is_absolved(&self, said: &[&str]) -> bool {
+        let one = format!(", source {} ", self.slip.source);
+        said.iter().any(|text| text.contains(&one) && text.contains("are right"))
+    }
+
     fn judge(&self, said: &[&str]) -> Outcome {
         let named: Vec<Named> = said.iter().filter_map(|text| parse(text)).collect();
         if named.iter().any(|one| !self.is_right(one)) {
@@ -205,7 +212,7 @@ impl<'a> View<'a> {
             let what = format!("{what}; {:?} slipped; {}", self.slip, said.join("; "));
             Err(Failure::new(Check::Alignment, what))
         };
-        if outcome == Outcome::Wrong && self.is_clear() {
+        if outcome == Outcome::Wrong {
             return fail("a slip was named wrongly".to_owned());
         }
         let is_pair = self.boards.clocks.iter().flatten().count() == 2;
