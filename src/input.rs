@@ -5,6 +5,8 @@ mod pattern;
 mod board_clock;
 mod generator;
 mod check;
+mod decode;
+mod framing;
 #[cfg(feature = "km3net")]
 pub mod km3net;
 mod replay;
@@ -15,7 +17,12 @@ mod triggered;
 pub mod fuzzing;
 
 pub use check::{CheckContent, ContentCheck, WrongContent};
-pub use front_end::{FrontEndListener, front_end_memory};
+pub use decode::{Decode, Decoded, Decoders, Follows};
+pub use evb_core::framing::{
+    ByteOrder, Extent, FrameField, FrameLayout, Kept, LayoutError, LayoutKey, LengthCounts, Losses, Mark,
+};
+pub use framing::Framing;
+pub use front_end::{BoardStream, FrontEndListener, front_end_memory};
 pub use generator::{FragmentSize, Generator};
 pub use replay::{Replay, ReplayError};
 pub use triggered::push_at_triggers;

@@ -2,9 +2,12 @@
 //! `docs/reference/front-end.md` specifies the format.
 
 mod answers;
+mod device;
 mod arrivals;
 mod assembly;
 mod fragments;
+mod frames;
+mod board;
 #[cfg(test)]
 mod tests;
 
@@ -26,12 +29,16 @@ use tokio::{
     time::timeout,
 };
 
-use super::taker::Taker;
+use super::{decode::Decoders, taker::Taker};
 use crate::source::{BeforeStart, FrontEnds, PushError, Source};
 use answers::Answers;
 use arrivals::{Requests, Stream, is_readable};
 use assembly::Assembly;
+pub use board::BoardStream;
 use fragments::{Fragments, FrontEndError};
+#[cfg(any(test, feature = "fuzzing"))]
+pub(super) use frames::receive_frames;
+use frames::{Frames, serve_frames};
 
 /// Pause after the operating system refused to accept a connection, for example for lack of file
 /// descriptors.
@@ -66,11 +73,18 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct FrontEndListener {
     listener: Listener,
     max_fragment: Bytes,
     front_ends: FrontEnds,
+    /// Decoders of the frames of boards; `None` if front ends speak evb's own protocol.
+    decoders: Option<Decoders>,
+}
+
+impl fmt::Debug for FrontEndListener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FrontEndListener").field("listener", &self.listener).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -118,13 +132,20 @@ impl FrontEndListener {
     }
 
     fn new(listener: Listener, max_fragment: Bytes) -> Self {
-        Self { listener, max_fragment, front_ends: FrontEnds::new(BeforeStart::Keep, 0) }
+        Self { listener, max_fragment, front_ends: FrontEnds::new(BeforeStart::Keep, 0), decoders: None }
     }
 
     /// Shares the state of these front ends with a source: see [`FrontEnds`].
     #[must_use]
     pub fn with_front_ends(self, front_ends: FrontEnds) -> Self {
         Self { front_ends, ..self }
+    }
+
+    /// Takes connections of boards with frames of their own, instead of front ends with evb's
+    /// protocol.
+    #[must_use]
+    pub fn with_decoders(self, decoders: Decoders) -> Self {
+        Self { decoders: Some(decoders), ..self }
     }
 
     /// Returns the TCP address at which this listener accepts connections; `None` for a Unix
@@ -186,8 +207,17 @@ impl FrontEndListener {
                 let arrivals = connections.requests.arrivals(stream);
                 let (taker, front_ends) = (taker.clone(), self.front_ends.clone());
                 let assembly = connections.assembly.clone();
-                let fragments = Fragments::new(arrivals, self.max_fragment, assembly, &front_ends);
                 let connected = self.front_ends.connect();
+                if let Some(decoders) = &self.decoders {
+                    let frames = Frames::new(arrivals, decoders(), assembly, &front_ends);
+                    connections.set.spawn(async move {
+                        // The board would take the end of the answers for that of the connection.
+                        let _open = (connected, answers);
+                        serve_frames(frames, peer, &taker, &front_ends).await;
+                    });
+                    return;
+                }
+                let fragments = Fragments::new(arrivals, self.max_fragment, assembly, &front_ends);
                 connections.set.spawn(async move {
                     let _connected = connected;
                     connection(fragments, answers, peer, &taker, &front_ends).await;

@@ -8,7 +8,11 @@ use std::{
 use evb_core::{fragment::Fragment, id::SourceId, units::Bytes};
 use tokio::io::AsyncRead;
 
-use super::{front_end::receive, taker::Taker};
+use super::{
+    Framing,
+    front_end::{receive, receive_frames},
+    taker::Taker,
+};
 use crate::source::{BeforeStart, FrontEnds, PushError};
 
 /// Returns all fragments of one front end's connection, and the outcome: the number of fragments,
@@ -21,6 +25,18 @@ pub async fn front_end(
     let ended = receive(stream, max_fragment, &heap, &FrontEnds::new(BeforeStart::Keep, 0)).await;
     let taken = std::mem::take(&mut *heap.0.lock().unwrap_or_else(PoisonError::into_inner));
     (taken, ended.map_err(|error| error.to_string()))
+}
+
+/// Returns all fragments of one board's connection, the number of bytes in no frame, and the
+/// outcome: the number of fragments, or the reason for which the connection is closed.
+pub async fn stream_frames(
+    stream: impl AsyncRead + Unpin + Send,
+    framing: Framing,
+) -> (Vec<Fragment>, u64, Result<u64, String>) {
+    let (heap, front_ends) = (Heap::default(), FrontEnds::new(BeforeStart::Keep, 1));
+    let ended = receive_frames(stream, Box::new(framing), &heap, &front_ends).await;
+    let taken = std::mem::take(&mut *heap.0.lock().unwrap_or_else(PoisonError::into_inner));
+    (taken, front_ends.counts().garbage_bytes, ended.map_err(|error| error.to_string()))
 }
 
 #[derive(Clone, Default)]

@@ -182,6 +182,7 @@ fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
         let remedy = "correct the readout, or raise `max_fragment`; its log names the events and the cause";
         found.push(Problem::new(Severity::Bad, &subject, text, remedy));
     }
+    of_frames(source, found);
     of_counter(source, found);
     if let Some(live) = &source.live
         && let Some(first) = live.contradiction
@@ -190,6 +191,16 @@ fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
         let remedy = "evb keeps the first; compare the event ids of its readout with those of other sources; \
                       a front end may have sent fragments of an earlier run";
         found.push(Problem::new(Severity::Bad, &subject, text, remedy));
+    }
+}
+
+/// Adds the problem of a source whose boards send bytes that are no frames.
+fn of_frames(source: &SourceSurvey, found: &mut Vec<Problem>) {
+    let garbage = source.live.as_ref().map_or(0, |live| live.garbage_bytes);
+    if garbage > 0 {
+        let text = format!("its board sent {garbage} B that belong to no frame");
+        let remedy = "compare what it sends with `frame` (`evbd frames` decodes a capture); the log of this source says what was wrong";
+        found.push(Problem::new(Severity::Bad, source.named(), text, remedy));
     }
 }
 

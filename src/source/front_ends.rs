@@ -9,6 +9,7 @@ use std::{
 };
 
 use evb_core::{
+    framing::Losses,
     id::{EventId, RunId, RunNumber},
     session::FrontEndCounts,
     source::BeforeStart,
@@ -81,6 +82,8 @@ struct Counts {
     of_other_runs: AtomicU64,
     malformed: AtomicU64,
     run_not_stated: AtomicU64,
+    garbage_bytes: AtomicU64,
+    resyncs: AtomicU64,
     /// Lowest version of the protocol by which fragments came; 0 if none came.
     protocol: AtomicU32,
 }
@@ -110,7 +113,7 @@ impl FrontEnds {
     }
 
     /// Returns the number of front ends that are connected, and its changes.
-    pub(super) fn connected(&self) -> watch::Receiver<u32> {
+    pub(crate) fn connected(&self) -> watch::Receiver<u32> {
         let mut connected = self.0.connected.subscribe();
         connected.mark_changed();
         connected
@@ -122,7 +125,7 @@ impl FrontEnds {
         Connected(self.clone())
     }
 
-    pub(super) fn before_start(&self) -> BeforeStart {
+    pub(crate) fn before_start(&self) -> BeforeStart {
         self.0.before_start
     }
 
@@ -179,6 +182,8 @@ impl FrontEnds {
             malformed: of(&counts.malformed),
             protocol: counts.protocol.load(Ordering::Relaxed),
             run_not_stated: of(&counts.run_not_stated),
+            garbage_bytes: of(&counts.garbage_bytes),
+            resyncs: of(&counts.resyncs),
         }
     }
 
@@ -218,6 +223,14 @@ impl FrontEnds {
     /// Counts a fragment that was cut off, or bytes that cannot be a fragment.
     pub(crate) fn count_malformed(&self) {
         self.0.counts.malformed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts what the decoder of a board's frames has lost since the last call.
+    pub(crate) fn count_losses(&self, losses: &Losses) {
+        let counts = &self.0.counts;
+        counts.malformed.fetch_add(losses.cut_short + losses.bad_lengths, Ordering::Relaxed);
+        counts.garbage_bytes.fetch_add(losses.garbage_bytes, Ordering::Relaxed);
+        counts.resyncs.fetch_add(losses.resyncs, Ordering::Relaxed);
     }
 
     /// Counts a fragment that is taken. It came by that version of the protocol.

@@ -105,6 +105,11 @@ macro_rules! source_counters {
         last_event: u64 = 41 [report];
         /// Fragments of events from which the source was excluded.
         pushed_while_excluded: u64 = 42 [status counter "source_excluded_fragments" unused Nothing "excluded"];
+        /// Bytes that boards sent and that belong to no frame.
+        garbage_bytes: u64 = 43 [status counter "source_garbage_bytes" unused Remark ""];
+        /// Times at which the source looked for the next frame in the bytes of a board, because
+        /// what followed was none.
+        resyncs: u64 = 44 [status counter "source_resynchronisations"];
     } };
 }
 

@@ -8,6 +8,7 @@
 //! | [`rng`] | random numbers from a seed |
 //! | [`id`], [`time`], [`units`], [`set`] | ids, times, quantities and sets, as types |
 //! | [`fragment`], [`event`] | the input and the output |
+//! | [`framing`] | the frames in which boards send fragments |
 //! | [`wire`] | messages and records as bytes, with every check |
 //! | [`alignment`] | whether the fragments of an event belong together |
 //! | [`grant`], [`lane`] | the byte stream from a source to a builder, its counters and policies |
@@ -32,6 +33,7 @@ pub mod index;
 pub mod set;
 pub mod ranges;
 pub mod fragment;
+pub mod framing;
 pub mod event;
 mod counter_table;
 pub mod wire;

@@ -112,6 +112,8 @@ fn source(stages: Option<Box<GrantStages>>) -> SourceReport {
         counter_invalid: MOST,
         last_event: MOST,
         pushed_while_excluded: MOST,
+        garbage_bytes: MOST,
+        resyncs: MOST,
     }
 }
 

@@ -19,6 +19,8 @@ use tokio::{
     sync::{mpsc, watch},
 };
 
+use super::device::Device;
+
 /// Number of bytes after which a connection that never falls silent counts as read: more than a
 /// socket's buffer has.
 const MOST: usize = 64 << 20;
@@ -75,6 +77,7 @@ fn next(mut tokens: watch::Receiver<Token>) -> Request {
 pub(super) enum Stream {
     Tcp(tcp::OwnedReadHalf),
     Unix(unix::OwnedReadHalf),
+    Device(Device),
 }
 
 /// The bytes of a front end's connection.
@@ -116,6 +119,7 @@ impl AsyncRead for Arrivals {
         let result = match &mut this.stream {
             Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, into),
             Stream::Unix(stream) => Pin::new(stream).poll_read(cx, into),
+            Stream::Device(device) => Pin::new(device).poll_read(cx, into),
         };
         if result.is_pending() && this.request.as_mut().poll(cx).is_ready() {
             this.request = next(this.tokens.clone());
@@ -131,6 +135,7 @@ impl AsFd for Stream {
         match self {
             Self::Tcp(stream) => stream.as_ref().as_fd(),
             Self::Unix(stream) => stream.as_ref().as_fd(),
+            Self::Device(device) => device.as_fd(),
         }
     }
 }

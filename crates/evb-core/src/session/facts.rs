@@ -18,6 +18,10 @@ pub struct FrontEndCounts {
     pub protocol: u32,
     /// Fragments that did not state their run.
     pub run_not_stated: u64,
+    /// Bytes of boards that belong to no frame.
+    pub garbage_bytes: u64,
+    /// Times at which the next frame of a board had to be looked for.
+    pub resyncs: u64,
 }
 
 /// The facts in a report that a role's state machine cannot know.
@@ -46,8 +50,9 @@ impl ReportFacts {
         complete_live(message, || self.host);
         let Some(Message::Report(report)) = &mut message.message else { return None };
         if let Some(RoleReport::Source(source)) = &mut report.report {
-            let FrontEndCounts { discarded, of_other_runs, malformed, protocol, run_not_stated } =
-                self.front_ends;
+            let counts = self.front_ends;
+            let FrontEndCounts { discarded, of_other_runs, malformed, protocol, run_not_stated, .. } = counts;
+            (source.garbage_bytes, source.resyncs) = (counts.garbage_bytes, counts.resyncs);
             source.discarded_before_start += discarded;
             source.of_other_runs = of_other_runs;
             source.malformed = malformed;

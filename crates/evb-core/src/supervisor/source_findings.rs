@@ -100,7 +100,7 @@ const PROBLEMS: [FindingKind; 9] = [
     },
 ];
 
-const REMARKS: [FindingKind; 12] = [
+const REMARKS: [FindingKind; 13] = [
     FindingKind {
         amount: harmless_absence,
         one: "{source} was down for {detail} s; no event lacks its fragment for that reason, so nothing needs to be done",
@@ -148,6 +148,12 @@ const REMARKS: [FindingKind; 12] = [
         one: "front ends of {source} sent {amount} fragments that were cut off, malformed, or with an event id that cannot be (ids start at 1), now lost: correct what they send",
         others: "front ends of {sources} more sources sent up to {most} malformed fragments each, now lost: correct what they send",
         detail: nothing,
+    },
+    FindingKind {
+        amount: |source| source.garbage_bytes,
+        one: "the boards of {source} sent {amount} B that belong to no frame; {detail} for the next frame: compare what they send with `frame` (`evbd frames`)",
+        others: "the boards of {sources} more sources sent up to {most} B each that belong to no frame: see their logs",
+        detail: |source| format!("evb looked {}", counted(source.resyncs, "time")),
     },
     FindingKind {
         amount: |source| source.repeats.saturating_add(source.repeats_not_compared),

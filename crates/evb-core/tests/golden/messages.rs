@@ -319,6 +319,8 @@ fn source() -> SourceReport {
         counter_invalid: 40,
         last_event: 41,
         pushed_while_excluded: 42,
+        garbage_bytes: 43,
+        resyncs: 44,
     }
 }
 

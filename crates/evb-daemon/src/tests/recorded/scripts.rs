@@ -43,6 +43,8 @@ fn of_source(first: u64) -> SourceReport {
         unplaced: 0,
         lost_wraps: 0,
         counter_invalid: 0,
+        garbage_bytes: 0,
+        resyncs: 0,
         ..numbered(first)
     }
 }

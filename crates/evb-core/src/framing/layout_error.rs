@@ -1,0 +1,222 @@
+//! [`LayoutError`]: a reason why a declared layout cannot be.
+
+use core::fmt;
+
+use super::{Extent, FrameField, FrameLayout, MAX_FRAME_PART, MAX_MARK, Mark};
+
+/// A part of the layout, by the key that declares it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayoutKey {
+    /// The bytes that begin a frame.
+    Magic,
+    /// The length of the header.
+    Header,
+    /// The stated length.
+    Length,
+    /// The fixed length of the payload.
+    Payload,
+    /// The bytes that end a payload.
+    Delimiter,
+    /// The length of the trailer.
+    Trailer,
+    /// The bytes that end a frame.
+    End,
+    /// The alignment of frames.
+    Align,
+    /// The trigger counter.
+    Counter,
+    /// The clock.
+    Clock,
+}
+
+impl LayoutKey {
+    /// Returns the key in the table `frame`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Magic => "magic",
+            Self::Header => "header",
+            Self::Length => "length",
+            Self::Payload => "payload",
+            Self::Delimiter => "delimiter",
+            Self::Trailer => "trailer",
+            Self::End => "end",
+            Self::Align => "align",
+            Self::Counter => "counter",
+            Self::Clock => "clock",
+        }
+    }
+}
+
+impl fmt::Display for LayoutKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.name())
+    }
+}
+
+/// A reason why a declared layout cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LayoutError {
+    /// A part of the header ends behind the header.
+    #[error("{key} ends {end} bytes after the start of the frame, but the header has {header} bytes")]
+    BehindHeader {
+        /// The part.
+        key: LayoutKey,
+        /// Offset of the first byte behind it.
+        end: usize,
+        /// Length of the header.
+        header: u32,
+    },
+    /// Two parts of the header have a bit in common.
+    #[error("{key} and {other} both have a bit of byte {offset} of the frame")]
+    Overlap {
+        /// The part that is declared later.
+        key: LayoutKey,
+        /// The part that is declared earlier.
+        other: LayoutKey,
+        /// The byte.
+        offset: usize,
+    },
+    /// A field has no bits, or more than its word.
+    #[error("{key} has no bits, or bits that its word does not have")]
+    Bits {
+        /// The field.
+        key: LayoutKey,
+    },
+    /// A mark has no bytes or too many, or its mask has another length.
+    #[error("{key} has 1 to {MAX_MARK} bytes, and its mask as many, some of them not 0")]
+    Mark {
+        /// The mark.
+        key: LayoutKey,
+    },
+    /// A part of the frame is too long.
+    #[error("{key} is more than {MAX_FRAME_PART} bytes")]
+    TooLong {
+        /// The part.
+        key: LayoutKey,
+    },
+    /// The bytes that end a frame do not fit into the trailer.
+    #[error("`end` has {end} bytes, but the trailer has {trailer}")]
+    EndBehindTrailer {
+        /// Number of bytes that end the frame.
+        end: usize,
+        /// Length of the trailer.
+        trailer: u32,
+    },
+    /// Something follows a delimiter.
+    #[error("{key} cannot be where a delimiter ends the frame")]
+    BehindDelimiter {
+        /// The part that follows.
+        key: LayoutKey,
+    },
+    /// The unit of the length is 0.
+    #[error("the unit of `length` is 0 bytes")]
+    NoUnit,
+    /// A frame may have no bytes.
+    #[error("a frame of this layout has no bytes")]
+    Empty,
+}
+
+impl LayoutError {
+    /// Returns the part of the layout to correct.
+    pub const fn key(&self) -> LayoutKey {
+        match *self {
+            Self::BehindHeader { key, .. }
+            | Self::Overlap { key, .. }
+            | Self::Bits { key }
+            | Self::Mark { key }
+            | Self::TooLong { key }
+            | Self::BehindDelimiter { key } => key,
+            Self::EndBehindTrailer { .. } => LayoutKey::End,
+            Self::NoUnit => LayoutKey::Length,
+            Self::Empty => LayoutKey::Header,
+        }
+    }
+}
+
+impl FrameLayout {
+    /// Checks that the parts of the layout fit together.
+    ///
+    /// # Errors
+    /// Returns the first part that does not.
+    pub fn check(&self) -> Result<(), LayoutError> {
+        let lengths = [
+            (LayoutKey::Header, self.header),
+            (LayoutKey::Trailer, self.trailer),
+            (LayoutKey::Align, self.align),
+        ];
+        if let Some((key, _)) = lengths.into_iter().find(|(_, length)| *length > MAX_FRAME_PART) {
+            return Err(LayoutError::TooLong { key });
+        }
+        if let Some(mark) = &self.magic {
+            check_mark(LayoutKey::Magic, mark)?;
+            self.check_end(LayoutKey::Magic, mark.end())?;
+        }
+        for (key, field) in self.fields() {
+            if !field.is_possible() || field.width() == 0 {
+                return Err(LayoutError::Bits { key });
+            }
+            self.check_end(key, field.end())?;
+        }
+        self.check_overlaps()?;
+        self.check_extent()?;
+        if self.end.len() > self.trailer as usize {
+            return Err(LayoutError::EndBehindTrailer { end: self.end.len(), trailer: self.trailer });
+        }
+        Ok(())
+    }
+
+    fn check_end(&self, key: LayoutKey, end: usize) -> Result<(), LayoutError> {
+        let header = self.header;
+        if end > header as usize { Err(LayoutError::BehindHeader { key, end, header }) } else { Ok(()) }
+    }
+
+    fn check_extent(&self) -> Result<(), LayoutError> {
+        match &self.extent {
+            Extent::Stated { unit: 0, .. } => Err(LayoutError::NoUnit),
+            Extent::Stated { .. } => Ok(()),
+            Extent::Fixed(0) if self.header + self.trailer == 0 => Err(LayoutError::Empty),
+            Extent::Fixed(_) => Ok(()),
+            Extent::Delimited(delimiter) => {
+                check_mark(LayoutKey::Delimiter, &Mark::new(0, delimiter.as_slice()))?;
+                let behind = [(LayoutKey::Trailer, self.trailer > 0), (LayoutKey::Align, self.align > 1)];
+                match behind.into_iter().find(|(_, is_there)| *is_there) {
+                    Some((key, _)) => Err(LayoutError::BehindDelimiter { key }),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Checks that no two parts of the header have a bit in common.
+    fn check_overlaps(&self) -> Result<(), LayoutError> {
+        let mut parts: Vec<(LayoutKey, &FrameField)> = Vec::new();
+        for (key, field) in self.fields() {
+            for offset in field.at as usize..field.end() {
+                let bits = field.bits_at(offset);
+                let other = parts.iter().find(|(_, other)| other.bits_at(offset) & bits != 0);
+                let magic = self.magic.as_ref().filter(|mark| mark.bits_at(offset) & bits != 0);
+                let other = magic.map(|_| LayoutKey::Magic).or(other.map(|(other, _)| *other));
+                if let Some(other) = other {
+                    return Err(LayoutError::Overlap { key, other, offset });
+                }
+            }
+            parts.push((key, field));
+        }
+        Ok(())
+    }
+}
+
+fn check_mark(key: LayoutKey, mark: &Mark) -> Result<(), LayoutError> {
+    let is_good = (1..=MAX_MARK).contains(&mark.value.len())
+        && mark.mask.len() == mark.value.len()
+        && mark.mask.iter().any(|mask| *mask != 0);
+    if is_good { Ok(()) } else { Err(LayoutError::Mark { key }) }
+}
+
+impl Mark {
+    /// Returns the bits of the byte at that offset of the frame which belong to the mark.
+    pub fn bits_at(&self, offset: usize) -> u8 {
+        let place = offset.checked_sub(self.at as usize);
+        place.and_then(|place| self.mask.get(place)).copied().unwrap_or(0)
+    }
+}
