@@ -133,7 +133,7 @@ pub(super) fn made_timestamps(config: &Config) -> Made {
         match source.input {
             Input::Generator { .. } => made.generated = true,
             Input::Replay { .. } => made.replayed = true,
-            Input::Tcp { .. } | Input::Unix { .. } => made.sent = true,
+            Input::Tcp { .. } | Input::Unix { .. } | Input::Board { .. } => made.sent = true,
         }
     }
     made

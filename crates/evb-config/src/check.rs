@@ -2,6 +2,7 @@
 //! and the sums that admission control computed.
 
 mod tables;
+mod frames;
 mod alignment;
 mod planned;
 mod head;
@@ -13,6 +14,7 @@ mod tests;
 
 use std::path::Path;
 
+pub use frames::picture;
 pub use head::head;
 pub use json::json;
 pub use text::text;

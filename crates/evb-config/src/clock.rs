@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use evb_core::{
     alignment::{ClockError, ClockWrap, DetectorClock},
+    framing::FrameLayout,
     units::Frequency,
 };
 use serde::Deserialize;
@@ -63,8 +64,22 @@ impl Form for PartsPerMillion {
 }
 
 impl GivenClock {
-    /// Returns the clock, or notes what is wrong with it.
-    pub(super) fn checked(&self, source: &Section<'_>) -> Option<DetectorClock> {
+    /// Returns the clock, or notes what is wrong with it. `frame` is the layout of the frames that
+    /// have its readings, if a layout is declared.
+    pub(super) fn checked(&self, source: &Section<'_>, frame: Option<&FrameLayout>) -> Option<DetectorClock> {
+        if let Some(frame) = frame {
+            let Some(field) = &frame.clock else {
+                let reason = "the frame has no clock, so that its fragments have no timestamps";
+                source.refuse("clock", reason, "add clock = { at = 8, bytes = 8 } to the frame");
+                return None;
+            };
+            if let Some(bits) = self.bits.filter(|bits| *bits != field.width()) {
+                let reason = format!("the clock in the frame has {} bits, and not {bits}", field.width());
+                let remedy = format!("write bits = {}, or correct the frame", field.width());
+                source.refuse("clock.bits", reason, remedy);
+                return None;
+            }
+        }
         let wrap = match (self.bits, self.wrap) {
             (Some(bits), None) => ClockWrap::Bits(bits),
             (None, Some(ticks)) => ClockWrap::Ticks(ticks),

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use evb_core::alignment::{CounterError, CounterStart, TriggerCounter};
+use evb_core::{
+    alignment::{CounterError, CounterStart, TriggerCounter},
+    framing::FrameField,
+};
 use serde::{
     Deserialize, Deserializer,
     de::{self, Visitor},
@@ -83,11 +86,50 @@ impl Visitor<'_> for FirstValueVisitor {
     }
 }
 
+/// Returns the counter of a source, after checks: that of its frames has as many bits. Frames
+/// without a counter count in the order in which they arrive, from event 1.
+pub(super) fn checked(
+    given: Option<&GivenCounter>,
+    source: &Section<'_>,
+    input: &Input,
+) -> Option<TriggerCounter> {
+    let own = given.and_then(|given| given.checked(source, input));
+    let Some(frame) = input.frame() else { return own };
+    let bits = frame.counter.as_ref().map(FrameField::width);
+    match (bits, given) {
+        (Some(bits), Some(given)) if given.bits != bits => {
+            let reason = format!("the counter in the frame has {bits} bits");
+            source.refuse("counter.bits", reason, format!("write bits = {bits}, or correct the frame"));
+            None
+        }
+        (None, Some(_)) => {
+            let reason = "the frame has no counter";
+            source.refuse("counter", reason, "add counter = { at = 4, bytes = 4 } to the frame");
+            None
+        }
+        (Some(bits @ 8..64), None) if !source.has("counter") => {
+            let reason = format!("nothing tells how the {bits} bits of the frame's counter count events");
+            let remedy = format!(
+                "add counter = {{ bits = {bits}, first = 0 }} to the source, with the value of the first trigger"
+            );
+            source.refuse("input.frame.counter", reason, remedy);
+            None
+        }
+        (Some(bits @ ..8), _) => {
+            let reason = format!("{bits} bits are too few for a trigger counter");
+            source.refuse("input.frame.counter", reason, "give a field of 8 to 64 bits, or remove it");
+            None
+        }
+        (None, None) => Some(TriggerCounter { first: CounterStart::Any, ..TriggerCounter::new(64) }),
+        _ => own,
+    }
+}
+
 impl GivenCounter {
     /// Returns the counter, or notes what is wrong with it.
-    pub(super) fn checked(&self, source: &Section<'_>, input: &Input) -> Option<TriggerCounter> {
+    fn checked(&self, source: &Section<'_>, input: &Input) -> Option<TriggerCounter> {
         let made = match input {
-            Input::Tcp { .. } | Input::Unix { .. } => None,
+            Input::Tcp { .. } | Input::Unix { .. } | Input::Board { .. } => None,
             Input::Generator { .. } => Some("a generator makes"),
             Input::Replay { .. } => Some("a replay gives"),
         };

@@ -1,8 +1,12 @@
 //! `source.input`: the origin of a source's fragments.
 
+mod boards;
+mod moments;
+
 use std::{net::SocketAddr, path::PathBuf};
 
 use evb_core::{
+    framing::FrameLayout,
     id::SourceId,
     source::{BeforeStart, MAX_FRONT_ENDS},
     units::Bytes,
@@ -14,9 +18,12 @@ use super::{
     endpoint::Endpoint,
     fault::{GivenFault, PlantedFault},
     forms::{Address, As, FilePath, Form, Host, Positive, Quantity, Whole, Word, Words, one, wrong},
+    frame::GivenFrame,
     section::Section,
     trigger::{Group, MulticastGroup},
 };
+use boards::{check_front_ends, connected};
+use moments::made_on;
 
 /// The origin of a source's fragments.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +57,8 @@ pub enum Input {
         before_start: Option<BeforeStart>,
         /// Number of front ends that should be connected; 0 if they may come and go.
         front_ends: u32,
+        /// Layout of the frames that boards send; `None`: front ends speak evb's own protocol.
+        frame: Option<FrameLayout>,
     },
     /// Fragments that front-end processes send over a Unix socket, in the format of [`Input::Tcp`].
     Unix {
@@ -59,7 +68,27 @@ pub enum Input {
         before_start: Option<BeforeStart>,
         /// As in [`Input::Tcp`].
         front_ends: u32,
+        /// As in [`Input::Tcp`].
+        frame: Option<FrameLayout>,
     },
+    /// Frames of a board to which the source connects.
+    Board {
+        /// The place where the board is found.
+        place: BoardPlace,
+        /// As in [`Input::Tcp`].
+        before_start: Option<BeforeStart>,
+        /// Layout of the frames that the board sends.
+        frame: FrameLayout,
+    },
+}
+
+/// The place where a board is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BoardPlace {
+    /// The board listens at a TCP address.
+    Tcp(Endpoint),
+    /// A Unix socket, a FIFO, a character device or a file.
+    Path(PathBuf),
 }
 
 /// The distribution of the sizes of generated fragments.
@@ -146,7 +175,7 @@ impl Input {
     pub fn mean_size(&self) -> Option<Bytes> {
         match self {
             Self::Generator { size, .. } => Some(size.mean()),
-            Self::Replay { .. } | Self::Tcp { .. } | Self::Unix { .. } => None,
+            _ => self.fixed_size(),
         }
     }
 }
@@ -215,11 +244,19 @@ pub(super) enum GivenInput {
         #[serde(default, with = "As::<Host>")]
         interface: Option<String>,
     },
-    /// Fragments from front ends that connect over TCP.
+    /// Fragments from front ends that connect over TCP, or from a board that listens.
+    #[cfg_attr(test, schemars(extend("oneOf" = [{ "required": ["listen"] }, { "required": ["connect", "frame"] }])))]
     Tcp {
         /// The address at which front ends connect.
-        #[serde(with = "As::<Address>")]
-        listen: Endpoint,
+        #[serde(default, with = "As::<Address>")]
+        listen: Option<Endpoint>,
+        /// Instead of `listen`, the address of a board that listens, to which the source connects.
+        #[serde(default, with = "As::<Address>")]
+        connect: Option<Endpoint>,
+        /// The [layout of the frames](#frame) that the board sends.
+        ///
+        /// Default: none: front ends send length-prefixed fragments
+        frame: Option<GivenFrame>,
         /// The treatment of fragments that arrive before the run has started.
         ///
         /// Default: `"discard"` under run control, else `"keep"`
@@ -237,6 +274,10 @@ pub(super) enum GivenInput {
         #[serde(with = "As::<FilePath>")]
         #[cfg_attr(test, schemars(length(max = LONGEST_SOCKET)))]
         path: PathBuf,
+        /// The [layout of the frames](#frame) that the board sends.
+        ///
+        /// Default: none: front ends send length-prefixed fragments
+        frame: Option<GivenFrame>,
         /// The treatment of fragments that arrive before the run has started.
         ///
         /// Default: `"discard"` under run control, else `"keep"`
@@ -247,6 +288,20 @@ pub(super) enum GivenInput {
         /// Default: 1
         #[serde(default = "one", with = "Whole::<0, { MAX_FRONT_ENDS as u64 }>")]
         front_ends: u32,
+    },
+    /// Frames that the source reads from a Unix socket that listens, a FIFO, a character device or
+    /// a file.
+    Stream {
+        /// The path of the socket, FIFO, device or file.
+        #[serde(with = "As::<FilePath>")]
+        path: PathBuf,
+        /// The [layout of the frames](#frame) that the board sends.
+        frame: GivenFrame,
+        /// The treatment of fragments that arrive before the run has started.
+        ///
+        /// Default: `"discard"` under run control, else `"keep"`
+        #[serde(default, with = "As::<Word<BeforeStart>>")]
+        before_start: Option<BeforeStart>,
     },
 }
 
@@ -375,11 +430,35 @@ impl GivenInput {
                 };
                 Some(Input::Replay { path, format, on })
             }
-            Self::Tcp { listen, before_start, front_ends } => {
+            Self::Tcp { listen, connect, frame, before_start, front_ends } => {
+                let has_frame = frame.is_some();
+                let frame = frame.and_then(|frame| frame.checked(source));
+                if source.has("input.connect") {
+                    return connected(source, connect, frame, before_start);
+                }
+                let Some(listen) = listen else {
+                    if !source.is_wrong("input.listen") {
+                        source.refuse_lack("input.listen");
+                    }
+                    return None;
+                };
                 source.allow_host("input.listen", &listen.host);
-                Some(Input::Tcp { listen, before_start, front_ends })
+                check_front_ends(source, front_ends, frame.as_ref());
+                (has_frame == frame.is_some()).then_some(Input::Tcp {
+                    listen,
+                    before_start,
+                    front_ends,
+                    frame,
+                })
             }
-            Self::Unix { path, before_start, front_ends } => {
+            Self::Stream { path, frame, before_start } => {
+                let frame = frame.checked(source)?;
+                Some(Input::Board { place: BoardPlace::Path(path), before_start, frame })
+            }
+            Self::Unix { path, frame, before_start, front_ends } => {
+                let has_frame = frame.is_some();
+                let frame = frame.and_then(|frame| frame.checked(source));
+                check_front_ends(source, front_ends, frame.as_ref());
                 let length = path.as_os_str().len();
                 if length > LONGEST_SOCKET {
                     let reason = format!(
@@ -387,7 +466,12 @@ impl GivenInput {
                     );
                     source.refuse("input.path", reason, "give a shorter path, for example below /run");
                 }
-                Some(Input::Unix { path, before_start, front_ends })
+                (has_frame == frame.is_some()).then_some(Input::Unix {
+                    path,
+                    before_start,
+                    front_ends,
+                    frame,
+                })
             }
         }
     }
@@ -401,37 +485,4 @@ fn km3net_module(source: &Section<'_>, module: Option<u16>, id: u16) -> Option<u
         source.refuse("input.module", reason, "add for example module = 0");
     }
     module.map(u32::from)
-}
-
-fn made_on(
-    source: &Section<'_>,
-    on: Moment,
-    (group, interface): (Option<SocketAddr>, Option<String>),
-    shared: Option<&MulticastGroup>,
-) -> Option<MadeOn> {
-    if on == Moment::Decision {
-        let beside =
-            if source.is_wrong("input.on") { &[][..] } else { &["input.trigger_group", "input.interface"] };
-        for key in beside.iter().filter(|key| source.has(key)) {
-            let name = key.trim_start_matches("input.");
-            let reason = format!("`{name}` belongs to on = \"multicast\"");
-            source.refuse(key, reason, "remove it, or write on = \"multicast\"");
-        }
-        return Some(MadeOn::Decision);
-    }
-    if let Some(group) = group {
-        let group = MulticastGroup { group, interface };
-        group.check(source, "input.trigger_group", "input.interface");
-        return Some(MadeOn::Multicast(group));
-    }
-    if let Some(host) = &interface {
-        source.allow_host("input.interface", host);
-    }
-    if source.has("input.trigger_group") {
-        return None; // Noted before.
-    }
-    if shared.is_none() {
-        source.refuse_lack("input.trigger_group");
-    }
-    shared.cloned().map(MadeOn::Multicast)
 }

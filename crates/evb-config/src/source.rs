@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::{
     clock::GivenClock,
-    counter::GivenCounter,
+    counter::{self, GivenCounter},
     endpoint::is_unspecified,
     entries::Placed,
     forms::{As, DataRate, Host, LocalAddress, Positive, Quantity, Whole},
@@ -54,6 +54,14 @@ pub struct SourceEntry {
     /// Given if the source sends fragments of some events only, and owes none: the time for which
     /// an event that has all other fragments waits for it.
     pub sporadic: Option<Duration>,
+}
+
+impl SourceEntry {
+    /// Returns true if its boards send frames that have neither a counter nor a clock, so that
+    /// nothing shows a lost one.
+    pub fn is_unprotected(&self) -> bool {
+        self.input.frame().is_some_and(|frame| frame.counter.is_none()) && self.clock.is_none()
+    }
 }
 
 /// Need of events for a source.
@@ -124,8 +132,8 @@ pub(super) struct GivenSource {
     /// The largest payload of a fragment. The input refuses larger fragments. Each builder reserves
     /// slots × Σ `max_fragment`.
     ///
-    /// Default: the size of a generator with fixed size; mean + 8 sigma of a generator with a
-    /// distribution; else 4 MiB
+    /// Default: the size of a generator or of frames with fixed size; mean + 8 sigma of a generator
+    /// with a distribution; else 4 MiB
     #[serde(default, with = "As::<Positive<Bytes>>")]
     max_fragment: Option<Bytes>,
     /// The bytes of fragments without a decision that the source keeps; when this limit is reached,
@@ -144,9 +152,9 @@ pub(super) struct GivenSource {
     ///
     /// Default: none
     clock: Option<GivenClock>,
-    /// The [trigger counter](#counter) that the front ends send in place of event ids, such as the
-    /// 16 bits of a board. The source finds the event of each value. What has none is not used, and
-    /// is a problem in the report.
+    /// The [trigger counter](#counter) that the front ends send in place of event ids, or that their
+    /// [frames](#frame) have, such as the 16 bits of a board. The source finds the event of each
+    /// value. What has none is not used, and is a problem in the report.
     ///
     /// Default: none: front ends send event ids
     counter: Option<GivenCounter>,
@@ -209,6 +217,10 @@ pub(super) fn read(section: &Section<'_>, id: u16, group: Option<&MulticastGroup
         let reason = format!("every fragment has {size}, more than max_fragment = {max_fragment}");
         section.refuse("max_fragment", reason, "leave max_fragment out, or make it as large as the size");
     }
+    if let Some(size) = input.as_ref().and_then(Input::fixed_size).filter(|size| *size > max_fragment) {
+        let reason = format!("every frame gives a fragment of {size}, more than max_fragment");
+        section.refuse("max_fragment", reason, "leave max_fragment out, or make it as large as a frame");
+    }
     let backlog = given.backlog.unwrap_or_else(|| BACKLOG.max(max_fragment));
     if backlog < max_fragment {
         let reason = format!("a backlog of {backlog} is too small for a fragment of {max_fragment}");
@@ -230,8 +242,8 @@ pub(super) fn read(section: &Section<'_>, id: u16, group: Option<&MulticastGroup
     let sporadic = owes_none.then(|| given.wait.unwrap_or_default());
     let GivenSource { name, bind, host, link_rate, cpu, .. } = given;
     let (id, input) = (SourceId::new(id), input?);
-    let clock = given.clock.and_then(|clock| clock.checked(section));
-    let counter = given.counter.and_then(|counter| counter.checked(section, &input));
+    let clock = given.clock.and_then(|clock| clock.checked(section, input.frame()));
+    let counter = counter::checked(given.counter.as_ref(), section, &input);
     section.finish(SourceEntry {
         id,
         name,
@@ -286,6 +298,6 @@ fn default_max(input: &Input) -> Bytes {
     match input {
         Input::Generator { size: FragmentSize::Fixed(size), .. } => (*size).max(Bytes::new(1)),
         Input::Generator { size, .. } => size.most(),
-        Input::Replay { .. } | Input::Tcp { .. } | Input::Unix { .. } => MAX_FRAGMENT,
+        _ => input.fixed_size().unwrap_or(MAX_FRAGMENT).max(Bytes::new(1)),
     }
 }

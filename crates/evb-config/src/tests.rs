@@ -1,4 +1,5 @@
 mod documents;
+mod frames;
 mod garbled;
 mod golden;
 mod mistakes;

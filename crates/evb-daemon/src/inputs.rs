@@ -15,12 +15,17 @@ use std::{
 
 use evb::{
     file::Selection,
-    input::{self, FrontEndListener, Generator, Replay, ReplayError, push_at_triggers},
+    input::{
+        self, BoardStream, Decoders, Framing, FrontEndListener, Generator, Replay, ReplayError,
+        push_at_triggers,
+    },
     role::RoleError,
     source::{BeforeStart, FrontEnds, Readout, Source, SourceConfig},
     trigger_feed::TriggerListener,
 };
-use evb_config::{ContentCheck, FragmentSize, Input, MadeOn, PlantedFault, ReplayFormat, SourceEntry};
+use evb_config::{
+    BoardPlace, ContentCheck, FragmentSize, Input, MadeOn, PlantedFault, ReplayFormat, SourceEntry,
+};
 use evb_core::{id::SourceId, units::Bytes};
 use evb_net::resolve::{ResolveError, resolve};
 use tokio::{
@@ -50,6 +55,9 @@ pub(crate) enum InputError {
         /// The source's `max_fragment`.
         limit: Bytes,
     },
+    /// The declared layout of frames cannot be.
+    #[error("the layout of the frames cannot be: {0}; correct `frame`")]
+    Layout(#[from] input::LayoutError),
     /// The address where front ends should connect cannot be resolved.
     #[error(transparent)]
     Resolve(#[from] ResolveError),
@@ -111,27 +119,40 @@ impl Inputs {
                 };
                 self.start_readout(config, replay, on).await
             }
-            Input::Tcp { listen, before_start: own, front_ends } => {
+            Input::Tcp { listen, before_start: own, front_ends, .. } => {
                 let (address, limit) = (listen.to_string(), entry.max_fragment);
-                let addresses = resolve(&address).await?;
+                let (addresses, decoders) = (resolve(&address).await?, decoders(entry)?);
                 let open = async move || {
                     let listener = FrontEndListener::tcp(&addresses, limit).await;
                     let remedy = "give a free address of this host, or stop the program that uses this one";
-                    listener.map_err(|reason| InputError::Listen { address, reason, remedy })
+                    let listener = listener.map_err(|reason| InputError::Listen { address, reason, remedy })?;
+                    Ok(with_decoders(listener, decoders))
                 };
                 let front_ends = FrontEnds::new(own.unwrap_or(before_start), *front_ends);
                 self.start_listening(config, front_ends, open).await
             }
-            Input::Unix { path, before_start: own, front_ends } => {
-                let (path, limit) = (path.clone(), entry.max_fragment);
+            Input::Unix { path, before_start: own, front_ends, .. } => {
+                let (path, limit, decoders) = (path.clone(), entry.max_fragment, decoders(entry)?);
                 let open = async move || {
                     let address = path.display().to_string();
                     let listener = FrontEndListener::unix(path, limit);
                     let remedy = "give a free path in a directory that this user can write to, or stop the program that uses this one";
-                    listener.map_err(|reason| InputError::Listen { address, reason, remedy })
+                    let listener = listener.map_err(|reason| InputError::Listen { address, reason, remedy })?;
+                    Ok(with_decoders(listener, decoders))
                 };
                 let front_ends = FrontEnds::new(own.unwrap_or(before_start), *front_ends);
                 self.start_listening(config, front_ends, open).await
+            }
+            Input::Board { place, before_start: own, frame } => {
+                let decoders = Framing::new(frame.clone(), entry.max_fragment)?.decoders();
+                let front_ends = FrontEnds::new(own.unwrap_or(before_start), 1);
+                let board = match place {
+                    BoardPlace::Tcp(address) => BoardStream::tcp(address.to_string(), decoders),
+                    BoardPlace::Path(path) => BoardStream::path(path, decoders),
+                };
+                let board = board.with_front_ends(front_ends.clone());
+                let config = SourceConfig { front_ends: Some(front_ends), ..config };
+                self.start_fed(config, async move || Ok(board), BoardStream::serve).await
             }
         }
     }
@@ -216,6 +237,19 @@ impl Inputs {
     }
 }
 
+/// Returns what decodes the frames of a source's boards; `None` if front ends speak evb's protocol.
+fn decoders(entry: &SourceEntry) -> Result<Option<Decoders>, InputError> {
+    let Some(frame) = entry.input.frame() else { return Ok(None) };
+    Ok(Some(Framing::new(frame.clone(), entry.max_fragment)?.decoders()))
+}
+
+fn with_decoders(listener: FrontEndListener, decoders: Option<Decoders>) -> FrontEndListener {
+    match decoders {
+        Some(decoders) => listener.with_decoders(decoders),
+        None => listener,
+    }
+}
+
 /// Returns the generator of a source, with its clock and its planted fault.
 fn generator(entry: &SourceEntry, size: FragmentSize, fault: Option<PlantedFault>, seed: u64) -> Generator {
     let mut generator = Generator::new(entry.id, sizes(size), entry.max_fragment, seed);
@@ -261,7 +295,7 @@ pub(crate) fn generated(sources: &[SourceEntry]) -> Vec<(SourceId, input::Conten
         Input::Generator { fault: Some(_), .. } => None,
         Input::Generator { check: ContentCheck::Stamp, .. } => Some((entry.id, input::ContentCheck::Stamp)),
         Input::Generator { check: ContentCheck::Full, .. } => Some((entry.id, input::ContentCheck::Full)),
-        Input::Replay { .. } | Input::Tcp { .. } | Input::Unix { .. } => None,
+        _ => None,
     };
     sources.iter().filter_map(check).collect()
 }

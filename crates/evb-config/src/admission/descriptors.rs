@@ -85,7 +85,7 @@ impl DescriptorSum {
                 let input = config.sources.iter().find(|entry| entry.id == id).map(|entry| &entry.input);
                 self.files += match input {
                     Some(Input::Generator { .. }) | None => 0,
-                    Some(Input::Replay { .. } | Input::Tcp { .. } | Input::Unix { .. }) => 2,
+                    Some(_) => 2,
                 };
             }
             Peer::Builder(id) => {

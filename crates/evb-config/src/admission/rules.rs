@@ -64,6 +64,7 @@ pub fn objections(config: &Config, sums: &Sums) -> Vec<Objection> {
     findings.extend(memory(config, sums));
     findings.extend(outstanding(config));
     findings.extend(counter_rules::objection(config));
+    findings.extend(counter_rules::unprotected(config));
     findings.extend(descriptor_rules::objection(&sums.descriptors));
     findings
 }

@@ -298,6 +298,7 @@ fn of_source(config: &Config, source: &SourceEntry) -> Bytes {
         Input::Tcp { front_ends, .. } | Input::Unix { front_ends, .. } => {
             source.backlog + front_end_memory(source.max_fragment, *front_ends)
         }
+        Input::Board { .. } => source.backlog + front_end_memory(source.max_fragment, 1),
     };
     source.max_fragment * outstanding + before
 }

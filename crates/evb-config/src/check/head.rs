@@ -11,6 +11,7 @@ use evb_core::{
 
 use super::{
     alignment,
+    frames::frames,
     planned::{stages, unfilled_ports},
     tables::significant,
 };
@@ -20,7 +21,7 @@ use crate::{
 };
 
 /// Formats the sums that matter most, in a few lines, and the stages of the time from a grant to
-/// its data, if they were measured.
+/// its data, if they were measured; then the layouts of the frames of boards.
 pub fn head(config: &Config, sums: &Sums, planning: &Planning) -> String {
     let mut rows = vec![("system", system(config, sums)), ("rate", rate(planning))];
     rows.extend(unfilled_ports(planning).into_iter().map(|advice| ("", advice)));
@@ -29,7 +30,8 @@ pub fn head(config: &Config, sums: &Sums, planning: &Planning) -> String {
     if let Some(unchecked) = unchecked(config, sums) {
         rows.push(("unchecked", unchecked));
     }
-    rows.iter().map(|(name, text)| format!("{name:<10} {text}\n")).collect::<String>() + &stages(planning)
+    let lines: String = rows.iter().map(|(name, text)| format!("{name:<10} {text}\n")).collect();
+    lines + &stages(planning) + &frames(config)
 }
 
 fn system(config: &Config, sums: &Sums) -> String {

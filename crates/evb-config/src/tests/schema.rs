@@ -144,7 +144,7 @@ fn accept_short_kinds(keys: &mut Map<String, Value>) {
         let kind = table["properties"]["kind"]["const"].take();
         table["properties"]["kind"] = json!({ "const": kind, "description": table["description"] });
     }
-    let is_short = |table: &&Value| table["required"] == json!(["kind"]);
+    let is_short = |table: &&Value| table["required"] == json!(["kind"]) && table.get("oneOf").is_none();
     let kinds: Vec<&Value> =
         tables.iter().filter(is_short).map(|table| &table["properties"]["kind"]["const"]).collect();
     if !kinds.is_empty() {

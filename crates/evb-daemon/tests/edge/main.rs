@@ -4,6 +4,8 @@
 
 #[path = "../signals/mod.rs"]
 mod signals;
+mod board;
+mod boards;
 mod boundary;
 mod cabling;
 mod counters;

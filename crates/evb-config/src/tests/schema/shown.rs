@@ -16,6 +16,7 @@ use crate::{
         Address, As, DataRate, EventRate, FilePath, Form, Host, LocalAddress, Positive, Quantity, Whole,
         Word, Words, words,
     },
+    frame::{BitRange, HexBytes},
     input::Run,
     name::Name,
     network::CongestionControl,
@@ -137,6 +138,18 @@ impl Shown for Name {
 impl Shown for Run {
     fn schema() -> Schema {
         json_schema!({ "type": "string" })
+    }
+}
+
+impl Shown for HexBytes {
+    fn schema() -> Schema {
+        text("Bytes in hexadecimal.", Self::EXAMPLE, "(0x)?([0-9a-fA-F]{2}[ _]*)+")
+    }
+}
+
+impl Shown for BitRange {
+    fn schema() -> Schema {
+        text("A range of bits.", Self::EXAMPLE, "[0-9]{1,2}([-:][0-9]{1,2})?")
     }
 }
 
