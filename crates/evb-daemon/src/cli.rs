@@ -12,7 +12,7 @@ use crate::{
     ctl,
     log::{self, LogFormat},
     run, shell,
-    tools::{dump, merge, verify},
+    tools::{dump, frames, merge, verify},
 };
 
 #[derive(Parser)]
@@ -53,6 +53,8 @@ enum Command {
     Verify(verify::VerifyArguments),
     /// List the events of event files, or show one event.
     Dump(dump::DumpArguments),
+    /// Decode a capture of a board's stream with the declared layout of its frames.
+    Frames(frames::FramesArguments),
     /// Merge a run's files, of all builders, into files in event order.
     Merge(merge::MergeArguments),
     /// Make a key that all machines of a system share, for `[security] mode = "psk"`.
@@ -116,6 +118,7 @@ pub fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::main(&arguments),
         Command::Verify(arguments) => verify::main(&arguments),
         Command::Dump(arguments) => dump::main(&arguments),
+        Command::Frames(arguments) => frames::main(&arguments),
         Command::Merge(arguments) => merge::main(&arguments),
         Command::Keygen(arguments) => keygen::main(&arguments),
         Command::Provision(arguments) => provision::main(&arguments),

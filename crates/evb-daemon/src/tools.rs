@@ -1,10 +1,11 @@
-//! `evbd verify`, `evbd dump`, `evbd merge`: tools for event files.
+//! `evbd verify`, `evbd dump`, `evbd merge`: tools for event files; `evbd frames`: for captures.
 
 mod bar;
 mod runs;
 mod align;
 pub(crate) mod verify;
 pub(crate) mod dump;
+pub(crate) mod frames;
 pub(crate) mod merge;
 #[cfg(test)]
 mod tests;

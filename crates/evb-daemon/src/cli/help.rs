@@ -11,13 +11,13 @@ const DOCS: &str = "https://github.com/evb-daq/evb/tree/main/docs";
 /// Groups of commands, in the order in which the help lists them.
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Build events", &["run", "ctl"]),
-    ("Prepare a system", &["plan", "check", "doctor", "keygen", "provision", "probe-buffer"]),
+    ("Prepare a system", &["plan", "check", "frames", "doctor", "keygen", "provision", "probe-buffer"]),
     ("Event files", &["verify", "dump", "merge"]),
     ("Help", &["completions", "help"]),
 ];
 
 /// An example of each command, and its page below [`DOCS`].
-const EXAMPLES: [(&str, &str, &str); 12] = [
+const EXAMPLES: [(&str, &str, &str); 13] = [
     ("run", "evbd run system.toml --here", "reference/operation.md"),
     ("ctl", "evbd ctl status", "reference/run-control.md"),
     (
@@ -26,6 +26,7 @@ const EXAMPLES: [(&str, &str, &str); 12] = [
         "tutorial/two-machines.md",
     ),
     ("check", "evbd check system.toml --here", "reference/configuration.md"),
+    ("frames", "evbd frames capture.bin --config system.toml --source 3", "how-to/your-experiment.md"),
     ("doctor", "evbd doctor system.toml", "reference/doctor.md"),
     ("keygen", "evbd keygen evb.key", "explanation/security.md"),
     ("provision", "evbd provision system.toml --device eth0", "how-to/provision.md"),

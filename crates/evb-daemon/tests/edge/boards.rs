@@ -1,14 +1,14 @@
 //! Sources that connect to boards with frames of their own: boards that die and come back, send
 //! garbage and half frames, and jump their counters.
 
-use std::{fs, net::UdpSocket, ops::RangeInclusive, thread, time::Duration};
+use std::{fs, net::UdpSocket, ops::RangeInclusive, path::Path, process::Command, thread, time::Duration};
 
 use evb_core::trigger::announcement::Announcement;
 use evb_file::{EventFile, files_at};
 use serde_json::Value;
 
 use crate::{
-    board::{Board, Crate, payload},
+    board::{Board, Crate, payload, source},
     system,
 };
 
@@ -129,4 +129,55 @@ fn a_dead_board_looks_dead_and_one_that_is_reset_fills_no_event() {
     let summary = end(&system);
     assert_eq!(summary["events"]["complete"], 70, "{summary:#}\n{}", system.log());
     assert!(system.log().contains("is another client connected?"), "{}", system.log());
+}
+
+#[test]
+fn a_capture_is_decoded_and_the_example_is_drawn() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let sections = "[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = { kind = \"periodic\", rate = \"1 kHz\" }\n\
+                    [[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n";
+    fs::write(path("evb.toml"), format!("{sections}{}", source(3, 24))).unwrap();
+    let board = Board::new(3);
+    let frames =
+        |events: RangeInclusive<u64>| events.flat_map(|event| board.frame(event)).collect::<Vec<_>>();
+    let good = frames(1..=40);
+    let bad = [frames(1..=10), vec![0x55; 99], frames(15..=20)].concat();
+    for (capture, code, words) in [
+        (good, 0, &["frames    40, of 61 to", "counter   0 to 39; 0 gaps", "not used  0 B in no frame"][..]),
+        (
+            bad,
+            1,
+            &[
+                "frames    15, of",
+                "1 gaps in which 5 are missing",
+                "1 resynchronisations (1 frames cut short",
+            ],
+        ),
+        (vec![], 1, &["frames    none"]),
+    ] {
+        fs::write(path("capture"), capture).unwrap();
+        let (text, exit) =
+            evbd(&["frames", "--source", "3", "--config"], &[&path("evb.toml"), &path("capture")]);
+        assert_eq!(exit, Some(code), "{text}");
+        for words in words.iter().chain(&["  M magic eb 90", "  N counter, 16 bits, big-endian"]) {
+            assert!(text.contains(words), "no `{words}` in\n{text}");
+        }
+    }
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/boards/sitcp.toml");
+    let (text, exit) = evbd(&["check"], &[&example]);
+    assert_eq!(exit, Some(0), "{text}");
+    let drawn = "Frame of sources 1-2
+    byte  +0  +1  +2  +3  +4  +5  +6  +7
+       0   M   M   L   L   N   N   T   T
+       8   T   T   T   T
+      12   payload";
+    assert!(text.contains(drawn), "{text}");
+}
+
+/// Runs a command of evbd; returns its output and its exit code.
+fn evbd(words: &[&str], paths: &[&Path]) -> (String, Option<i32>) {
+    let output = Command::new(env!("CARGO_BIN_EXE_evbd")).args(words).args(paths).output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (String::from_utf8(text).unwrap(), output.status.code())
 }
