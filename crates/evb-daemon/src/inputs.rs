@@ -125,7 +125,8 @@ impl Inputs {
                 let open = async move || {
                     let listener = FrontEndListener::tcp(&addresses, limit).await;
                     let remedy = "give a free address of this host, or stop the program that uses this one";
-                    let listener = listener.map_err(|reason| InputError::Listen { address, reason, remedy })?;
+                    let listener =
+                        listener.map_err(|reason| InputError::Listen { address, reason, remedy })?;
                     Ok(with_decoders(listener, decoders))
                 };
                 let front_ends = FrontEnds::new(own.unwrap_or(before_start), *front_ends);
@@ -137,7 +138,8 @@ impl Inputs {
                     let address = path.display().to_string();
                     let listener = FrontEndListener::unix(path, limit);
                     let remedy = "give a free path in a directory that this user can write to, or stop the program that uses this one";
-                    let listener = listener.map_err(|reason| InputError::Listen { address, reason, remedy })?;
+                    let listener =
+                        listener.map_err(|reason| InputError::Listen { address, reason, remedy })?;
                     Ok(with_decoders(listener, decoders))
                 };
                 let front_ends = FrontEnds::new(own.unwrap_or(before_start), *front_ends);

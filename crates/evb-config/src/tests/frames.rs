@@ -292,7 +292,7 @@ const SOURCES: &[(&str, &str, usize, &str, &str)] = &[
         "input.path",
         3,
         "has no `path`",
-        "the path",
+        "add path =",
     ),
     (
         "{ kind = \"tcp\", connect = \"127.0.0.1\", frame = { header = 1, payload = \"1 B\" } }",
