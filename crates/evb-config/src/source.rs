@@ -152,9 +152,9 @@ pub(super) struct GivenSource {
     ///
     /// Default: none
     clock: Option<GivenClock>,
-    /// The [trigger counter](#counter) that the front ends send in place of event ids, or that their
-    /// [frames](#frame) have, such as the 16 bits of a board. The source finds the event of each
-    /// value. What has none is not used, and is a problem in the report.
+    /// The [trigger counter](#counter) that the front ends send in place of event ids, or that
+    /// their [frames](#frame) have, such as the 16 bits of a board. The source finds the event of
+    /// each value. What has none is not used, and is a problem in the report.
     ///
     /// Default: none: front ends send event ids
     counter: Option<GivenCounter>,
