@@ -115,7 +115,9 @@ pub enum RoleError {
     )]
     Lane(#[from] LaneError),
     /// The source's trigger counter cannot be.
-    #[error("this source cannot read its boards' trigger counter: {0}; correct `counter`")]
+    #[error(
+        "the trigger counter of this source's boards cannot be as its configuration says: {0}; correct `counter` of this source"
+    )]
     Counter(#[from] CounterError),
     /// The source has a trigger counter, and readout on demand.
     #[error(

@@ -145,7 +145,7 @@ pub enum SupervisorError {
     },
     /// The operating system refused a timer.
     #[error(
-        "the operating system refused the supervisor a timer, a thread or a file: {0}; raise the limits of this process, which `ulimit -a` shows, then start it again"
+        "the operating system refused the supervisor a timer, a thread or a file: {0}; raise the limits of this process, which `ulimit -a` shows"
     )]
     System(#[from] io::Error),
     /// The embedding program aborted the supervisor, or dropped it before the run was over.

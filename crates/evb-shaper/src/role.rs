@@ -30,3 +30,16 @@ pub use source::{LanePath, SourceOutput, SourceRole, SourceRoleConfig};
 
 #[cfg(test)]
 mod tests;
+
+/// Returns the cause for which the lane to a peer is down, and advice if the cause has none: a text
+/// with a remedy has it behind a semicolon.
+fn with_advice(cause: &dyn core::fmt::Display, named: &str) -> (String, String) {
+    let cause = cause.to_string();
+    let advice = match cause.contains("; ") {
+        true => String::new(),
+        false => {
+            format!("; if this lasts, check that {named} runs, and the network and firewalls on the way")
+        }
+    };
+    (cause, advice)
+}

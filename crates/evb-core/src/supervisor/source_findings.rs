@@ -199,7 +199,8 @@ impl FindingKind {
 
     /// Returns the sentence about `sources` other sources.
     fn about_others(&self, (sources, most): (usize, u64)) -> String {
-        self.others.replace("{sources}", &sources.to_string()).replace("{most}", &most.to_string())
+        let sources = format!("{sources} more sources, which `--summary` names,");
+        self.others.replace("{sources} more sources", &sources).replace("{most}", &most.to_string())
     }
 
     /// Returns the ids of the sources with the largest amounts above zero; and the number of the

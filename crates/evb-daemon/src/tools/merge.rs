@@ -151,7 +151,7 @@ fn tell(report: &MergeReport, format: FormatVersion, out: &mut dyn Write) -> io:
         (
             report.damaged.total,
             ["damaged record or tail", "damaged records or tails"],
-            "left out, and all other events are kept (restore these files from a copy, if there is one):",
+            "left out, and all other events are kept:",
         ),
     ] {
         if count > 0 {

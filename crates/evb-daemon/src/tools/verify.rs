@@ -110,7 +110,7 @@ pub(super) fn advice(report: &VerifyReport) -> Vec<&'static str> {
         ),
         (
             any(|run| run.foreign.total),
-            "foreign: records of another run or builder are left out, and the rest is intact; where the line says that the name of a file is wrong, rename the file, or move it away",
+            "foreign: records of another run or builder are left out, and all others are read, so nothing needs to be done; if a line above says that the name of a file is wrong, rename the file",
         ),
         (
             any(|run| run.without_index.total),

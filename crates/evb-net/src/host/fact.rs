@@ -32,7 +32,8 @@ pub(super) fn in_words(error: &io::Error) -> String {
                 .to_owned()
         }
         Some(libc::EPERM | libc::EACCES) => "no permission: try as root".to_owned(),
-        _ => format!("{error}; the other checks do not need it"),
+        Some(libc::EMFILE | libc::ENFILE) => format!("{error}: raise `ulimit -n`, and check again"),
+        _ => format!("{error}: evb runs without this check, and the others do not need it"),
     }
 }
 

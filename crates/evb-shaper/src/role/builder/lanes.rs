@@ -14,6 +14,7 @@ use evb_core::{
 };
 
 use super::BuilderRole;
+use crate::role::with_advice;
 
 /// State of a lane's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,10 +185,11 @@ impl BuilderRole {
             let source = self.plan.sources()[lane];
             let named = self.attendance.named(Peer::Source(source));
             let source_id = source.number();
+            let (cause, advice) = with_advice(cause, &named);
             tracing::warn!(
                 source_id,
                 unsaid,
-                "the connection (lane) from {named} is down: {cause}; {named} connects again by itself while it is running; if this repeats, check the network to its host, then its log"
+                "the connection (lane) from {named} is down: {cause}; {named} connects again by itself while it is running{advice}"
             );
         }
         self.forget_records(lane);
@@ -195,6 +197,6 @@ impl BuilderRole {
     }
 }
 
-const SILENT: &str = "no UDP packet gets through any more, though the TCP connection is alive, so look at switches and firewalls on the way";
+const SILENT: &str = "no UDP packet gets through any more, though the TCP connection is alive; look at switches and firewalls on the way";
 
 const WITHHOLDING: &str = "it was asked for data but sends none, while other sources wait for their turn";

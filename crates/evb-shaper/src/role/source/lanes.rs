@@ -10,6 +10,8 @@ use evb_core::{
     time::{Instant, earlier},
 };
 
+use crate::role::with_advice;
+
 /// The connections of a source's lanes, by lane index.
 #[derive(Debug, Default)]
 pub(super) struct LaneConnections {
@@ -38,11 +40,12 @@ impl LaneConnections {
     pub(super) fn log_down(&mut self, lane: LaneIndex, named: &str, cause: &dyn Display, now: Instant) {
         if let Some(unsaid) = self.lines.next(now) {
             let (builder, address) = self.peer(lane);
+            let (cause, advice) = with_advice(cause, named);
             tracing::warn!(
                 builder = builder.number(),
                 address,
                 unsaid,
-                "the connection (lane) to {named} at {address} is down ({cause}); this source keeps its fragments and connects again by itself; if this lasts, check that {named} runs, and the network and firewalls on the way"
+                "the connection (lane) to {named} at {address} is down ({cause}); this source keeps its fragments and connects again by itself{advice}"
             );
         }
     }

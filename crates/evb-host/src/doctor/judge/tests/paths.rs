@@ -84,7 +84,11 @@ fn the_farthest_peer_counts() {
     far.echoes.as_mut().unwrap().times = Some(late(900, 1000));
     facts.paths.push(far);
     let found = super::judge(&facts).into_iter().find(|finding| finding.name == "R·C/L").unwrap();
-    assert!(found.value.contains("data come 910 µs after a builder's grant, measured by ping to 10.0.0.3"), "{}", found.value);
+    assert!(
+        found.value.contains("data come 910 µs after a builder's grant, measured by ping to 10.0.0.3"),
+        "{}",
+        found.value
+    );
 }
 
 #[test]
