@@ -195,7 +195,7 @@ impl FrameLayout {
                 let bits = field.bits_at(offset);
                 let other = parts.iter().find(|(_, other)| other.bits_at(offset) & bits != 0);
                 let magic = self.magic.as_ref().filter(|mark| mark.bits_at(offset) & bits != 0);
-                let other = magic.map(|_| LayoutKey::Magic).or(other.map(|(other, _)| *other));
+                let other = magic.map(|_| LayoutKey::Magic).or_else(|| other.map(|(other, _)| *other));
                 if let Some(other) = other {
                     return Err(LayoutError::Overlap { key, other, offset });
                 }
