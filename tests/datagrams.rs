@@ -83,7 +83,7 @@ async fn a_lane_by_the_other_transport_is_refused_with_the_reason() {
         match connect_handshake(&mut stream, ConnectionKind::Lane, &hello).await {
             Err(HandshakeError::Refused(refusal)) => {
                 assert_eq!(refusal.reason, Reason::Configuration);
-                assert!(refusal.detail.contains("set the same network.transport"), "{}", refusal.detail);
+                assert!(refusal.detail.contains("set the same `network.transport`"), "{}", refusal.detail);
             }
             other => panic!("{other:?}"),
         }

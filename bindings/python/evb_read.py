@@ -1237,7 +1237,7 @@ def _several(runs):
     shared = len({run.number for run in runs}) < len(runs)
     way_out = "choose one with --run, by %s" % ("the first digits of its id" if shared else "its number")
     if any(count > 1 for count in unknown.values()):
-        way_out = "choose the records of one with --epoch A..B, or take them for one run with --same-run"
+        way_out = "choose the records of one with --epoch A..B, from its first to its last epoch, or take them for one run with --same-run"
     return "the files are of %d runs: %s; %s" % (len(runs), ", ".join(map(str, runs)), way_out)
 
 

@@ -56,9 +56,9 @@ fn lies(truth: &Welcome) -> Vec<Lie> {
         record("claims 65535 items", [&[4, 0, 255, 255][..], &[255; 12]].concat()),
         lane("received up to byte 50", held(50, 10, 0)),
         lane("announced up to byte 1000000", held(0, 1_000_000, 0)),
-        lane("its message `Welcome` cannot be used", None),
+        lane("(`Welcome`) that cannot be used", None),
         Lie {
-            words: "its message `Welcome` cannot be used",
+            words: "(`Welcome`) that cannot be used",
             welcome: Welcome { run_id: RunId::new(9), ..*truth },
             records: vec![],
         },

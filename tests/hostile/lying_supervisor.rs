@@ -72,7 +72,7 @@ fn noise(bytes: &[u8], words: &'static str) -> Lie {
 
 /// Returns lies that every peer rejects.
 fn to_anybody() -> Vec<Lie> {
-    let parameters = |parameters| Lie { parameters, ..lie([], "its message `Welcome` cannot be used") };
+    let parameters = |parameters| Lie { parameters, ..lie([], "(`Welcome`) that cannot be used") };
     vec![
         parameters(RunParameters { slots: 0, ..honest() }),
         parameters(RunParameters { slots: u32::MAX, ..honest() }),
@@ -148,7 +148,7 @@ fn to_a_builder() -> Vec<Lie> {
         lie([Message::Roster(roster(1, 1)), later(1, vec![5])], "not in the run"),
         assignments(9, vec![1], 1, "version 9 of its list of sources"),
         assignments(1, vec![1, 1], 1, "differ in number"),
-        assignments(1, vec![0], 1, "its message `Assignments` cannot be used"),
+        assignments(1, vec![0], 1, "(`Assignments`) that cannot be used"),
         assignments(1, vec![1; 70_000], 70_000, "too many"),
         assignments(1, vec![1; 5], 5, "it assigned 5 events at once to a builder with 4 slots"),
         flood,

@@ -94,7 +94,7 @@ public:
     template <class T> T read(std::size_t offset) const {
         static_assert(std::is_trivially_copyable_v<T>, "only such types consist of their bytes");
         if (offset > size_ || size_ - offset < sizeof(T)) {
-            throw std::out_of_range("evb: the payload ends before the value does");
+            throw std::out_of_range("evb: a value was read beyond the end of the payload: read no more than `size()` bytes of a fragment");
         }
         T value;
         std::memcpy(&value, data_ + offset, sizeof(T));

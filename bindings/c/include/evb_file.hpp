@@ -2470,7 +2470,7 @@ struct Runs {
         }
         const bool twins = std::any_of(unknown.begin(), unknown.end(), [](const auto& one) { return one.second > 1; });
         return "the files are of " + std::to_string(found.size()) + " runs: " + list() +
-               (twins ? "; choose the records of one with `--epoch A..B`, or take them for one run with `--same-run`"
+               (twins ? "; choose the records of one with `--epoch A..B`, from its first to its last epoch, or take them for one run with `--same-run`"
                 : numbers.size() < found.size() ? "; choose one with `--run`, by the first digits of its id"
                                                 : "; choose one with `--run`, by its number");
     }

@@ -179,7 +179,7 @@ fn way_out(runs: &[FoundRun]) -> &'static str {
         !run.run_id.is_known() && runs[place + 1..].iter().any(is_twin)
     };
     if runs.iter().enumerate().any(has_twin) {
-        "choose the records of one with `--epoch A..B`, or take them for one run with `--same-run`"
+        "choose the records of one with `--epoch A..B`, from its first to its last epoch, or take them for one run with `--same-run`"
     } else if runs
         .iter()
         .enumerate()

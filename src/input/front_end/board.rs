@@ -234,7 +234,7 @@ impl Attempts {
             }
             io::ErrorKind::NotFound => "start the program that makes it, or correct the path",
             io::ErrorKind::PermissionDenied => "let the user of evbd read it",
-            _ => "check its address",
+            _ => "check that it is switched on",
         };
         let source = taker.source().number();
         tracing::warn!(source, board = %place, %error, "this source cannot connect to the board {place}, and tries again: {error}; {cure}");

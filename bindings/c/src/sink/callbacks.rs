@@ -173,7 +173,7 @@ impl CallbackSink {
             LOST => Err(SinkError::lost(said())),
             PASSING => Err(SinkError::passing(said())),
             other => Err(SinkError::lost(format!(
-                "the sink's callback {name} returned {other}, which is no evb_sink_answer: return EVB_SINK_OK, EVB_SINK_LOST or EVB_SINK_PASSING"
+                "the sink's callback {name} returned {other}, which is no evb_sink_answer; return EVB_SINK_OK, EVB_SINK_LOST or EVB_SINK_PASSING"
             ))),
         }
     }

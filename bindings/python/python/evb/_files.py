@@ -489,7 +489,7 @@ def _chosen(files: list[str], run: int | str | None, same_run: bool) -> tuple[li
         shared = len({number for number, *_ in chosen}) < len(chosen)
         way_out = f"choose one with run=, by {'the first digits of its id, as a text' if shared else 'its number'}"
         if len(unknown) > len(set(unknown)):
-            way_out = "choose the records of one with epoch=(a, b), or take them for one run with same_run=True"
+            way_out = "choose the records of one with epoch=(first, last), its first and last epoch, or take them for one run with same_run=True"
         listed = ", ".join(text for *_, text in chosen)
         raise RunsError(f"the files are of {len(chosen)} runs: {listed}; {way_out}")
     return [os.fspath(file) for file in chosen[0][3]], unreadable

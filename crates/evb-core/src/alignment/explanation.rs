@@ -108,7 +108,7 @@ impl Explanation {
                 "sends what fits no event within 16 of its own: data of another run, or a broken clock"
             }
             Self::Unclear => {
-                "fits at several shifts: the triggers are too regular, or too few of them were taken, to tell which"
+                "may be in wrong events, and nothing tells by how many: the triggers are too regular, or too few of them were taken"
             }
         };
         fixed.to_owned()

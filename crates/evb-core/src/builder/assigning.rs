@@ -122,7 +122,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
             let exception = exception_of(
                 &event,
                 Outcome::Lost,
-                "the supervisor assigned the event while this builder had no free slot, which is a fault of evb: report it",
+                "the supervisor assigned the event while this builder had no free slot; report this as a fault of evb",
             );
             self.unaccounted.except(exception, core::iter::empty());
         }

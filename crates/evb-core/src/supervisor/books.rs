@@ -317,13 +317,13 @@ impl Books {
             Outcome::Lost | Outcome::Unspecified => {
                 tally.lost += 1;
                 self.tally.lost += 1;
-                self.findings.loss(
-                    format!(
-                        "builder {id}: {}; if its sink is the cause, check the disk or program to which it writes; its log names the events",
-                        short(&exception.cause)
-                    ),
-                    1,
-                );
+                let cause = short(&exception.cause);
+                // A text with a remedy has it behind a semicolon.
+                let advice = match cause.contains("; ") {
+                    true => "",
+                    false => "; check the disk or program to which its sink writes; its log names the events",
+                };
+                self.findings.loss(format!("builder {id}: {cause}{advice}"), 1);
             }
         }
     }

@@ -159,8 +159,7 @@ impl OutputFile {
         let whole = self.storage.named_length().and_then(|length| match length {
             None => Err(io::Error::from_raw_os_error(ENOENT)),
             Some(length) if length < self.handed_over => {
-                let what =
-                    format!("another program cut it to {length} bytes, so writing goes on in another file");
+                let what = format!("another program cut it to {length} bytes");
                 Err(io::Error::new(io::ErrorKind::UnexpectedEof, what))
             }
             Some(_) => Ok(()),

@@ -88,7 +88,7 @@ fn a_lost_event_has_a_cause() {
     assert_eq!(
         sentences,
         [
-            "1 event lost: builder 1: full disk; if its sink is the cause, check the disk or program to which it writes; its log names the events",
+            "1 event lost: builder 1: full disk; check the disk or program to which its sink writes; its log names the events",
             "2 events lost: nobody came"
         ]
     );
