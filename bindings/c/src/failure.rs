@@ -12,7 +12,7 @@ use evb_rs::{
 use crate::error::{Failure, evb_code::*, evb_fault::*};
 
 const REPORT: &str = "report this defect of evb";
-/// What to do after that which the reason itself says to do.
+/// The remedy after that which the reason itself has.
 const AGAIN: &str = "then start this source or builder again";
 
 impl From<RoleError> for Failure {

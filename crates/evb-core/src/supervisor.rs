@@ -145,6 +145,12 @@ pub struct SupervisorCore {
     planned_changes: PlannedChanges,
 }
 
+const NOT_EXTERNAL: &str = "it sent triggers, but the trigger of this run is not external; set `kind = \"external\"` for the trigger, or let it send none";
+
+const PAUSED: &str = "paused, and takes no triggers until it is resumed";
+
+const RESUMED: &str = "resumed, and takes triggers again";
+
 impl SupervisorCore {
     /// Creates a supervisor that waits for its peers. All random triggers follow from `seed`.
     ///
@@ -255,13 +261,7 @@ impl SupervisorCore {
             (_, Message::Begun(begun)) => self.handle_begun(peer, seat, &begun, now),
             (_, Message::Leaving(leaving)) => self.handle_leaving(peer, seat, &leaving.reason, now),
             (_, Message::Triggers(_)) if !self.intake.is_external() => {
-                let reason = "it sent triggers, but the trigger of this run is not external";
-                self.expel_with(
-                    peer,
-                    reason,
-                    "set `kind = \"external\"` for the trigger, or let it send none",
-                    now,
-                );
+                self.expel(peer, NOT_EXTERNAL, now);
             }
             (_, Message::Triggers(triggers)) => {
                 self.trigger(triggers.count, now);
@@ -426,11 +426,7 @@ impl SupervisorCore {
     }
 
     fn set_paused(&mut self, paused: bool, now: Instant) {
-        let words = match paused {
-            true => "paused, and takes no triggers until it is resumed",
-            false => "resumed, and takes triggers again",
-        };
-        tracing::info!(paused, "run {} is {words}", self.plan.run);
+        tracing::info!(paused, "run {} is {}", self.plan.run, if paused { PAUSED } else { RESUMED });
         self.intake.set_paused(paused);
         self.outbox.journal(What::Paused(paused), now);
         self.pulse.hasten(now);

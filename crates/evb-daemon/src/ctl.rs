@@ -1,7 +1,7 @@
 //! `evbd ctl`: run control from the command line, over the HTTP of [`crate::control`].
 
-mod client;
 mod table;
+mod client;
 
 use std::{
     io::{IsTerminal as _, Write as _},

@@ -57,7 +57,7 @@ fn a_clean_run_is_verified_listed_and_merged() {
     let (code, out, _) = evbd(dir.path(), &["dump", "in", "--event", "7", "--hex"]);
     assert!(code == Some(0) && out.contains("|payload of 7|"), "{out}");
     let (code, out, _) = evbd(dir.path(), &["dump", "in", "--event", "70"]);
-    assert!(code == Some(1) && out.contains("event 70 is in none"), "{out}");
+    assert!(code == Some(1) && out.contains("event 70 is in no file of those given"), "{out}");
 
     let (code, out, _) = evbd(dir.path(), &["merge", "in", "--out", "merged"]);
     assert_eq!((code, out.as_str()), (Some(0), "10 events merged into 1 file\n"));

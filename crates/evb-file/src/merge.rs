@@ -89,7 +89,7 @@ pub enum MergeError {
     Write(#[from] WriteError),
 }
 
-/// What to do if the disk for the merged files fails.
+/// The remedy if the disk for the merged files fails.
 const MERGE_AGAIN: &str = "make room or repair the disk, and merge again";
 
 fn created(error: &CreateError) -> String {

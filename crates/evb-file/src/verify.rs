@@ -33,7 +33,7 @@ pub use report::{
 };
 use tally::Tally;
 
-/// What is wrong with a file whose index is intact, but not that of its records.
+/// The finding about a file whose index is intact, but not that of its records.
 pub(crate) const WRONG_INDEX: &str = "the index does not match the records of the file: readers find the records without it; `evbd merge` makes a file with a right index";
 
 const DAMAGED_INDEX: &str = "the checksum of the index is wrong: readers find the records without it; `evbd merge` makes a file with a right index";

@@ -16,8 +16,8 @@ use super::{
 use crate::{id::EventId, index::ClockIndex};
 
 /// Numbers of events after the first doubt at which the supervisor asks for rings. A slip is clear
-/// as soon as it is unique; other faults need more events. The rings overlap. The last looks are for
-/// runs in which most triggers are inhibited, so that few events can be compared at a shift.
+/// as soon as it is unique; other faults need more events. The rings overlap. The last looks are
+/// for runs in which most triggers are inhibited, so that few events can be compared at a shift.
 const LOOKS: [u64; 14] = [8, 16, 24, 32, 40, 48, 64, 96, 128, 192, 256, 384, 768, 1536];
 /// Events after the first doubt without which timestamps that fit nowhere prove nothing at the end.
 const ENOUGH: u64 = 40;

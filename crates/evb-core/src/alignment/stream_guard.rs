@@ -197,7 +197,7 @@ impl StreamGuard {
         (!is_suspect).then(|| self.lasts[clock.get()])
     }
 
-    /// Notes a finding of the inquiry about a clock. It may accuse the one that it was compared with.
+    /// Notes a finding of the inquiry about a clock. It may accuse the one beside it.
     fn note(&mut self, mut found: Finding, asked: ClockIndex) {
         let lasts = |known: &Finding| known.clock == found.clock && known.until.is_none();
         if found.clock != asked && self.watched.findings.iter().any(lasts) {

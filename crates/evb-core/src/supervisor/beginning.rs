@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// Time within which all peers must have prepared for the first event.
-pub(super) const BEGIN_TIMEOUT: Duration = Duration::from_secs(10);
+const BEGIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The supervisor while a run begins. The error of a method is the reason for which the run cannot
 /// begin.

@@ -2,7 +2,6 @@
 
 use super::{
     TooFew,
-    beginning::BEGIN_TIMEOUT,
     peer_names::{names, with_reasons},
 };
 use crate::{
@@ -87,7 +86,7 @@ pub enum NotReady {
         reason: String,
     },
     /// The listed peers did not prepare for the first event in time.
-    #[error("{} did not prepare for the run within {} s: check that the disk of each answers, then look at its log", names(.0), BEGIN_TIMEOUT.as_secs())]
+    #[error("{} did not prepare for the run in time: check that the disk of each answers, then look at its log", names(.0))]
     Silent(Vec<Peer>),
     /// The storage of that builder knows the last run number that exists.
     #[error(

@@ -170,7 +170,9 @@ fn without_any_builder_the_events_wait_and_are_lost_at_last() {
         assert!(said.contains("3 events lost: no builder was left to build them"), "{said}");
         let said = report.remarks.join("\n");
         assert!(
-            said.contains("its 2 events waited for a builder, because no other one was connected; its log"),
+            said.contains(
+                "its 2 events waited for a builder, because no other one was connected; look at its host"
+            ),
             "{said}"
         );
     }

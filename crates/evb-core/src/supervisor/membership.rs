@@ -1,5 +1,6 @@
 //! [`PeerMembership`]: handles peers that register, fall silent, return and leave, and tells the
 //! other peers.
+// tidy: long because each change of a peer has its line for operators.
 
 mod readout;
 mod excuses;
@@ -347,20 +348,15 @@ impl PeerMembership<'_> {
             (_, true) => format!("other builders took its {events}"),
             (_, false) => format!("its {events} waited for a builder, because no other one was connected"),
         };
-        let remedy = if is_leaving {
-            "nothing needs to be done, because it was to leave anyway"
-        } else {
-            "start it again"
+        let advice = match is_leaving {
+            true => "nothing needs to be done, because it was to leave anyway",
+            false => "look at its host and its log, and start it again",
         };
-        tracing::warn!(builder = %id, cause, "{named} is gone: {cause}; {fate}; {remedy}");
+        tracing::warn!(builder = %id, cause, "{named} is gone: {cause}; {fate}; {advice}");
         if is_leaving {
             self.leave(index, now);
         }
         if is_missed || self.phase.is_under_way() {
-            let advice = match is_leaving {
-                true => "nothing needs to be done",
-                false => "look at its host and its log before the next run",
-            };
             let remark = format!("{named} left the run: {cause}; {fate}; {advice}");
             self.books.remark(remark, self.outbox, now);
         }
@@ -462,10 +458,8 @@ impl PeerMembership<'_> {
     /// Removes a builder that has sent its report from the run; the lanes to it end.
     pub(super) fn dismiss(&mut self, index: BuilderIndex, now: Instant) {
         let id = self.roster.builder(index).id;
-        let end = RunEnd {
-            exit_code: 0,
-            verdict: format!("{} has left the run, as an operator asked", self.plan.named(Peer::Builder(id))),
-        };
+        let named = self.plan.named(Peer::Builder(id));
+        let end = RunEnd { exit_code: 0, verdict: format!("{named} has left the run, as an operator asked") };
         self.outbox.send(Recipients::Builder(id), Message::RunEnd(end));
         self.roster.end_incarnation(index);
         self.assigner.set_slots(index, 0, now);

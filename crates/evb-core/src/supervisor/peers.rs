@@ -31,6 +31,14 @@ const NO_BUILDER: &str =
 const NOBODY_BUILT: &str =
     "no builder was left to build them; check the hosts and the network of the builders, then their logs";
 
+/// Returns the problem that a peer broke the protocol. A reason with a remedy has it behind a
+/// semicolon.
+fn expulsion(named: &str, reason: &str) -> String {
+    let what = "broke evb's protocol, so the supervisor closed its connection, and the run goes on";
+    let remedy = if reason.contains("; ") { String::new() } else { format!("; {SAME_RELEASE}") };
+    format!("{named} {what}: {reason}{remedy}")
+}
+
 impl SupervisorCore {
     /// Registers a peer that wants to take part in the run. If the result is `Ok`, the driver must
     /// connect the peer before it polls again; it closes an older connection of the peer without
@@ -74,16 +82,7 @@ impl SupervisorCore {
 
     /// Closes the connection of a peer that breaks the protocol.
     pub(super) fn expel(&mut self, peer: Peer, reason: &str, now: Instant) {
-        self.expel_with(peer, reason, SAME_RELEASE, now);
-    }
-
-    /// Closes the connection of a peer that breaks the protocol, for a reason with its own remedy.
-    pub(super) fn expel_with(&mut self, peer: Peer, reason: &str, remedy: &str, now: Instant) {
-        let named = self.plan.named(peer);
-        let problem = format!(
-            "{named} broke evb's protocol, so the supervisor closed its connection, and the run goes on: {reason}; {remedy}"
-        );
-        self.books.problem(problem, &mut self.outbox, now);
+        self.books.problem(expulsion(&self.plan.named(peer), reason), &mut self.outbox, now);
         if let Some(index) = self.roster.seat(peer).and_then(Seat::builder) {
             self.roster.bar(index);
         }

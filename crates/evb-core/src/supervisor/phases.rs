@@ -29,11 +29,8 @@ impl SupervisorCore {
     pub fn stop(&mut self, cause: &str, now: Instant) {
         match self.phase {
             Phase::Gathering { .. } | Phase::Beginning { .. } => {
-                self.books.remark(
-                    format!("the run was stopped before it began, so it has no events: {cause}"),
-                    &mut self.outbox,
-                    now,
-                );
+                let remark = format!("the run was stopped before it began, so it has no events: {cause}");
+                self.books.remark(remark, &mut self.outbox, now);
                 self.begin_draining(cause, now);
             }
             Phase::Running { .. } => self.stop_running(cause, now),
@@ -87,9 +84,7 @@ impl SupervisorCore {
         self.dispatch().lose_unassigned(NO_FREE_SLOT, now);
         for index in self.roster.builders().positions() {
             let id = self.roster.builder(index).id;
-            let cause = format!(
-                "builder {id} finished no event in the last {waited} s; check its disk and the readouts, then its log"
-            );
+            let cause = format!("builder {id} finished no event in the last {waited} s; check its disk");
             self.dispatch().lose_events(index, cause, now);
         }
         self.finish(now);

@@ -19,7 +19,7 @@ use crate::control::Token;
 /// Time limit of an answer; a start takes seconds while it waits for missing peers.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What to look at after a request without an answer.
+/// The remedy for a request without an answer.
 const LOOK: &str = "check that evbd still runs there, and the network to it; `evbd ctl status` shows whether the command took effect";
 
 /// Length of the longest answer that is read, in bytes.

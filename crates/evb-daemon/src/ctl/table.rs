@@ -29,8 +29,8 @@ fn plain(answer: &Value) -> Value {
     }
 }
 
-/// Returns what a state of run control means, and what an operator can do in it; nothing for a state
-/// that is not known.
+/// Returns what a state of run control means, and what an operator can do in it; nothing for a
+/// state that is not known.
 pub(crate) fn meaning(state: &str) -> &'static str {
     match state {
         "Unconfigured" => ": no run is open; `evbd ctl configure` opens the next one",

@@ -27,7 +27,7 @@ struct Block<'c> {
     wrong: usize,
 }
 
-/// What happened to a clock, and the first event that it concerns.
+/// The explanation of what happened to a clock, and the first event that it concerns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Judged {
     pub(super) verdict: Explanation,
@@ -70,8 +70,8 @@ pub(super) fn judge(case: &Case<'_>, is_suspect: bool, is_last: bool) -> Option<
     })
 }
 
-/// Returns the first event of a slip, and the last one before it that is right, if there is one. The
-/// builders that got the first fragments may not know the clock, or report later.
+/// Returns the first event of a slip, and the last one before it that is right, if there is one.
+/// The builders that got the first fragments may not know the clock, or report later.
 fn begin(case: &Case<'_>, list: &[Reading], shift: i64) -> (u64, Option<u64>) {
     let first = list.first().map_or(case.doubted, |(event, _)| *event);
     let shifted = list.array_windows().rev();

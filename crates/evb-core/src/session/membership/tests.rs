@@ -190,7 +190,7 @@ fn another_run_and_a_final_refusal_end_a_role_at_once() {
     let mut other = member.clone();
     dial(&mut member, at(0));
     let fault = member.handle(welcome(5, 1), at(10)).unwrap_err();
-    assert!(matches!(&fault, RoleFault::Abandoned { cause, .. } if cause.contains("another run")), "{fault}");
+    assert!(matches!(&fault, RoleFault::Abandoned { last, .. } if last.contains("another run")), "{fault}");
     dial(&mut other, at(0));
     let fault = other.handle(failed(refused(Reason::UnknownPeer)), at(10)).unwrap_err();
     assert!(matches!(&fault, RoleFault::Abandoned { last, .. } if last == "no"), "{fault}");

@@ -171,19 +171,6 @@ fn a_slip_whose_first_readings_have_left_the_rings_is_named_since_the_first_doub
 }
 
 #[test]
-fn a_slip_whose_begin_no_source_has_is_named_when_other_builders_have_reported() {
-    let mut system = System { ahead: 300, unheard: Some(0), ..System::new() };
-    let of = |source: SourceId, event: u64| event + u64::from(source.number() == 3 && event >= 500);
-    // The builder with the first wrong event is heard last.
-    (1..=503).for_each(|event| drop(system.build(event, of)));
-    system.unheard = None;
-    system.guards[0].report_again();
-    (504..=700).for_each(|event| drop(system.build(event, of)));
-    let found: Vec<_> = system.found.iter().map(|found| (found.verdict, found.since)).collect();
-    assert_eq!(found, [(Explanation::Slip { shift: 1, offset_is_new: false }, EventId::new(500))]);
-}
-
-#[test]
 fn a_source_that_agrees_again_is_no_longer_misaligned() {
     let mut system = System::new();
     let of = |source: SourceId, event: u64| {

@@ -193,7 +193,7 @@ fn an_excluded_source_stays_excluded_in_later_runs_until_it_is_included() {
         why: why.to_owned(),
     };
     let refusal = stage.answer(Request::Owe(request(true, " "))).unwrap().unwrap_err();
-    assert!(refusal.remedy.contains("say why"), "{refusal}");
+    assert!(refusal.remedy.contains("--why"), "{refusal}");
     let asked = request(true, "no power");
     assert_eq!(stage.answer(Request::Owe(asked.clone())), Some(Ok(State::Running)));
     assert_eq!(stage.told(), [LeaderOutput::Change(RunChange::Owe(asked))]);
