@@ -105,7 +105,7 @@ fn to_a_source() -> Vec<Lie> {
                 }],
                 ..roster(1, 1)
             })],
-            "builder id 70000",
+            "its list of builders has id 70000",
         ),
         decisions(1, &[1, 9], "not in its list of builders"),
         decisions(0, &[1, 3], "event ids start at 1"),
