@@ -213,7 +213,7 @@ impl Framing {
                 }
                 let found = find(bytes, delimiter).map(|place| place + least);
                 self.is_in_step = found.is_some();
-                found.or((bytes.len() + 1).checked_sub(least).filter(|place| *place > 0))
+                found.or_else(|| (bytes.len() + 1).checked_sub(least).filter(|place| *place > 0))
             }
             (None, _) => None,
         };

@@ -74,6 +74,9 @@ fn frames_are_decoded_however_the_stream_is_split() {
     );
 }
 
+/// Pieces in which bytes arrive, the events whose frames are found, and what is lost.
+type Case<'a> = (Vec<Vec<u8>>, &'a [u64], Losses);
+
 /// Garbage before, between and behind frames; half a frame; a wrong length. No fragment has a
 /// foreign byte, and each byte is in a fragment or counted.
 #[test]
@@ -83,7 +86,7 @@ fn what_is_no_frame_is_skipped_and_counted() {
     let mut wrong = whole(5);
     wrong[2] = 0xff;
     let none = Losses::default();
-    let cases: [(Vec<Vec<u8>>, &[u64], Losses); 6] = [
+    let cases: [Case<'_>; 6] = [
         (vec![b"noise".to_vec(), whole(1), whole(2)], &[1, 2], Losses { bad_magics: 1, ..none }),
         (vec![whole(1), half(2), whole(3), whole(4)], &[1, 3, 4], Losses { cut_short: 1, ..none }),
         (vec![whole(1), half(2), whole(3)], &[1, 3], Losses { cut_short: 1, ..none }),

@@ -38,6 +38,9 @@ fn a_length_counts_what_is_declared() {
     assert_eq!(FrameLayout::new(8, wide).length_of(&[0xff; 8]), None, "more than can be");
 }
 
+/// A change of a layout, and what the refusal says.
+type Mistake<'a> = (&'a dyn Fn(&mut FrameLayout), &'a str);
+
 #[test]
 fn layouts_that_cannot_be_are_refused() {
     let length = FrameField::new(2, 2);
@@ -49,7 +52,7 @@ fn layouts_that_cannot_be_are_refused() {
     };
     assert_eq!(good.check(), Ok(()));
     let magic = |at, value: &[u8]| Some(Mark::new(at, value));
-    let cases: [(&dyn Fn(&mut FrameLayout), &str); 13] = [
+    let cases: [Mistake<'_>; 13] = [
         (&|layout| layout.header = 3, "`length` ends 4 bytes after the start"),
         (&|layout| layout.header = 5000, "`header` is more than 4096"),
         (&|layout| layout.magic = magic(0, &[1, 2, 3]), "`length` and `magic` both have a bit of byte 2"),

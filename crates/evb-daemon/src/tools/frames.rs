@@ -63,7 +63,7 @@ pub(crate) fn main(arguments: &FramesArguments) -> ExitCode {
     print(|out| {
         let mut listing = Listing { counted: CountedFrames::new(entry.counter), show: arguments.show, out };
         if let Some(frame) = entry.input.frame() {
-            write!(listing.out, "{}\n", picture(frame))?;
+            writeln!(listing.out, "{}", picture(frame))?;
         }
         listing.decode(capture, framing)
     })
