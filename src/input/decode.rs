@@ -80,10 +80,10 @@ pub enum Decoded {
     Fragment(Fragment),
     /// Some bytes were taken and are no fragment.
     Skipped,
-    /// So many bytes must be there before the next call, or [`Follows::End`] is the next.
+    /// The number of bytes that must be there at the next call, unless that has [`Follows::End`].
     Needs(usize),
-    /// The bytes have a whole frame. So many bytes would show whether the next frame follows it; a
-    /// pause confirms it, too.
+    /// The number of bytes that would show whether a whole frame, which has arrived, is followed by
+    /// the next one. A pause confirms the frame, too.
     Holds(usize),
     /// The decoder finds no frame: the connection has to be closed.
     Lost,

@@ -5,6 +5,7 @@ use std::{fmt, marker::PhantomData, net::IpAddr, path::PathBuf, time::Duration};
 
 use evb_core::{
     id::{EventId, RunNumber, SourceId},
+    quantities::split_remedy,
     units::{Bytes, Frequency, Rate, UnitError, parse_duration},
 };
 use serde::{
@@ -182,7 +183,8 @@ impl Form for EventRate {
 /// Returns the reason and the remedy that the message of a unit error contains.
 fn explain(error: &UnitError) -> String {
     let text = error.to_string();
-    let (reason, remedy) = text.split_once("; ").unwrap_or((&text, "give a number and a unit"));
+    let (reason, remedy) = split_remedy(&text);
+    let remedy = remedy.unwrap_or("give a number and a unit");
     let meant = match error {
         UnitError::UnknownUnit { unit, units, .. } => meant_unit(unit, units),
         _ => None,

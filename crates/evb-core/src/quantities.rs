@@ -24,6 +24,20 @@ pub fn counted(count: impl TryInto<u64> + core::fmt::Display + Copy, noun: &str)
     format!("{count} {noun}{}", if is_one { "" } else { "s" })
 }
 
+/// Returns what a text for operators says, and its remedy, which stands behind the first semicolon
+/// if the text has one.
+///
+/// ```
+/// use evb_core::quantities::split_remedy;
+///
+/// let text = "the disk is full; make room";
+/// assert_eq!(split_remedy(text), ("the disk is full", Some("make room")));
+/// assert_eq!(split_remedy("the disk is full"), ("the disk is full", None));
+/// ```
+pub fn split_remedy(text: &str) -> (&str, Option<&str>) {
+    text.split_once("; ").map_or((text, None), |(reason, remedy)| (reason, Some(remedy)))
+}
+
 /// Returns a number with three digits: `0.45`, `12.3`, `131`, `9876`.
 ///
 /// ```

@@ -22,6 +22,8 @@ mod source;
 mod plan;
 mod builder;
 
+use evb_core::quantities::split_remedy;
+
 pub use builder::{Admitted, BuilderOutput, BuilderRole, Greeting};
 pub use paces::Paces;
 pub use plan::{BuilderPlan, BuilderRoleConfig};
@@ -31,13 +33,12 @@ pub use source::{LanePath, SourceOutput, SourceRole, SourceRoleConfig};
 #[cfg(test)]
 mod tests;
 
-/// Returns the cause for which the lane to a peer is down, and advice if the cause has none: a text
-/// with a remedy has it behind a semicolon.
+/// Returns the cause for which the lane to a peer is down, and advice if the cause has no remedy.
 fn with_advice(cause: &dyn core::fmt::Display, named: &str) -> (String, String) {
     let cause = cause.to_string();
-    let advice = match cause.contains("; ") {
-        true => String::new(),
-        false => {
+    let advice = match split_remedy(&cause).1 {
+        Some(_) => String::new(),
+        None => {
             format!("; if this lasts, check that {named} runs, and the network and firewalls on the way")
         }
     };

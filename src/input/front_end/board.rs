@@ -205,7 +205,7 @@ struct Attempts {
 }
 
 impl Attempts {
-    /// Notes that a connection has ended, after so many frames.
+    /// Notes that a connection has ended, and how many frames it carried.
     fn note_end(&mut self, frames: u64) {
         self.has_ended = true;
         if frames > 0 {

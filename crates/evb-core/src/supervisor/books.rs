@@ -21,6 +21,7 @@ use crate::{
     id::{BuilderId, SourceId},
     index::{BuilderIndex, Per, SourceIndex},
     ledger::{EventCounts, OwingChange},
+    quantities::split_remedy,
     time::Instant,
     wire::{
         control::{Completions, Exception, Outcome},
@@ -318,10 +319,9 @@ impl Books {
                 tally.lost += 1;
                 self.tally.lost += 1;
                 let cause = short(&exception.cause);
-                // A text with a remedy has it behind a semicolon.
-                let advice = match cause.contains("; ") {
-                    true => "",
-                    false => "; check the disk or program to which its sink writes; its log names the events",
+                let advice = match split_remedy(&cause).1 {
+                    Some(_) => "",
+                    None => "; check the disk or program to which its sink writes; its log names the events",
                 };
                 self.findings.loss(format!("builder {id}: {cause}{advice}"), 1);
             }

@@ -14,7 +14,7 @@ use crate::{
     id::{BuilderId, Peer},
     index::{BuilderIndex, SourceIndex},
     ledger::Annotation,
-    quantities::{SAME_RELEASE, time},
+    quantities::{SAME_RELEASE, split_remedy, time},
     time::Instant,
     wire::control::{Begun, Heartbeat, Hello, Message, ReadoutStatus, Refusal, Report, Welcome},
 };
@@ -31,12 +31,11 @@ const NO_BUILDER: &str =
 const NOBODY_BUILT: &str =
     "no builder was left to build them; check the hosts and the network of the builders, then their logs";
 
-/// Returns the problem that a peer broke the protocol. A reason with a remedy has it behind a
-/// semicolon.
+/// Returns the problem that a peer broke the protocol, with the reason's remedy or the usual one.
 fn expulsion(named: &str, reason: &str) -> String {
     let what = "broke evb's protocol, so the supervisor closed its connection, and the run goes on";
-    let remedy = if reason.contains("; ") { String::new() } else { format!("; {SAME_RELEASE}") };
-    format!("{named} {what}: {reason}{remedy}")
+    let (reason, remedy) = split_remedy(reason);
+    format!("{named} {what}: {reason}; {}", remedy.unwrap_or(SAME_RELEASE))
 }
 
 impl SupervisorCore {

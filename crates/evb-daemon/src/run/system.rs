@@ -23,6 +23,7 @@ use evb::{
 use evb_core::{
     id::{BuilderId, Peer, RunNumber},
     ledger::RunReport,
+    quantities::split_remedy,
     supervisor::FirstReadouts,
 };
 
@@ -75,10 +76,8 @@ impl FromFile {
             joined.map_err(|error| {
                 let named = build::named(&config, peer);
                 let text = error.in_short();
-                // Most texts end with a remedy of their own.
-                let (reason, remedy) =
-                    text.split_once("; ").unwrap_or((&text, "correct that before the next run"));
-                SystemError::new(named, reason, remedy)
+                let (reason, remedy) = split_remedy(&text);
+                SystemError::new(named, reason, remedy.unwrap_or("correct that before the next run"))
             })
         })
     }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     id::{BuilderId, Peer, SourceId},
-    quantities::counted,
+    quantities::{counted, split_remedy},
     run_control::{Command, Refusal, State, SystemError},
     supervisor::{OwingRequest, RunChange, RunState},
     units::Frequency,
@@ -102,13 +102,12 @@ impl Leader {
 
     /// Notes that a change of the run is made, or was refused.
     pub(super) fn finish_change(&mut self, number: u64, effect: Effect, result: Result<(), String>) {
-        // The supervisor's texts are `reason; remedy`, or a reason alone.
         let is_stop = matches!(effect, Effect::Command(Command::Stop, _));
         let usual_remedy = if is_stop { "nothing needs to be done" } else { NEXT_RUN };
         let outcome = |request: &str| {
             result.map_err(|text| {
-                let (reason, remedy) = text.split_once("; ").unwrap_or((text.as_str(), usual_remedy));
-                refusal(request, SystemError::new("the supervisor", reason, remedy))
+                let (reason, remedy) = split_remedy(&text);
+                refusal(request, SystemError::new("the supervisor", reason, remedy.unwrap_or(usual_remedy)))
             })
         };
         let outcome = match effect {

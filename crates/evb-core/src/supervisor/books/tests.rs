@@ -81,7 +81,7 @@ fn a_lost_event_has_a_cause() {
     let mut books = books();
     account(&mut books, &[], 1, Outcome::Lost, NOW);
     books.take_away(at(0), 1);
-    books.lose([None, Some(at(1))].into_iter(), "nobody came".to_owned());
+    books.lose([None, Some(at(1))].into_iter(), "no builder came".to_owned());
     books.invariants();
     assert_eq!((books.counts().lost, books.total(at(1)).all_lost(), books.outstanding(at(1))), (3, 1, 1));
     let sentences = books.findings().sentences();
@@ -89,7 +89,7 @@ fn a_lost_event_has_a_cause() {
         sentences,
         [
             "1 event lost: builder 1: full disk; check the disk or program to which its sink writes; its log names the events",
-            "2 events lost: nobody came"
+            "2 events lost: no builder came"
         ]
     );
 }

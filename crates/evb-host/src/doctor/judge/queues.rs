@@ -166,7 +166,7 @@ pub(super) fn queue_length(device: &DeviceFacts, _: Option<&Demand>) -> Fact<Jud
     let judgement = Judgement::new(format!("{length} packets"), json!(length));
     let Ok(qdiscs) = &device.qdiscs else {
         let why = format!(
-            "it matters only with the qdiscs pfifo and pfifo_fast, and this device's qdisc is not known: nothing needs to be done with {USUAL_QUEUE} or more"
+            "it matters only with the qdiscs pfifo and pfifo_fast, and this device's qdisc is not known: a queue of {USUAL_QUEUE} packets or more needs no change"
         );
         return Ok(judgement.because(why));
     };
