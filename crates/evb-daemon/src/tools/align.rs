@@ -186,12 +186,12 @@ impl fmt::Display for AlignReport {
         )?;
         for SourceReport { source, name, agree, disagree, unknown } in &self.sources {
             let named = Peer::Source(SourceId::new(*source)).named(name);
-            writeln!(f, "  {named:<32} {agree} agree, {disagree} disagree, {unknown} not compared")?;
+            writeln!(f, "  {named:<32} {agree} agree, {disagree} disagree, {unknown} not known")?;
         }
         if self.sources.iter().any(|source| source.unknown > 0) {
             writeln!(
                 f,
-                "  not compared: fragments from before their clock was learnt, or alone in their event; nothing needs to be done"
+                "  not known: fragments from before their clock was learnt, or alone in their event; nothing needs to be done"
             )?;
         }
         if !self.unchecked.is_empty() {
