@@ -7,6 +7,7 @@ mod generator;
 mod check;
 mod decode;
 mod framing;
+mod datagrams;
 #[cfg(feature = "km3net")]
 pub mod km3net;
 mod replay;
@@ -18,10 +19,16 @@ pub mod fuzzing;
 
 pub use check::{CheckContent, ContentCheck, WrongContent};
 pub use decode::{Decode, Decoded, Decoders, Follows};
+pub use datagrams::Datagrams;
 pub use evb_core::framing::{
-    ByteOrder, Extent, FrameField, FrameLayout, Kept, LayoutError, LayoutKey, LengthCounts, Losses, Mark,
+    ByteOrder, Extent, FrameField, FrameLayout, Kept, LastPacket, LayoutError, LayoutKey, LengthCounts, Losses,
+    Mark, OnLoss, PacketLayout,
 };
+#[cfg(feature = "udp")]
+pub use evb_net::udp::Listening;
 pub use framing::Framing;
+#[cfg(feature = "udp")]
+pub use front_end::BoardDatagrams;
 pub use front_end::{BoardStream, FrontEndListener, front_end_memory};
 pub use generator::{FragmentSize, Generator};
 pub use replay::{Replay, ReplayError};

@@ -165,7 +165,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     for (event, length) in [(1, 100), (2, 20_000)] {
         let (event, payload) = (EventId::new(event), vec![7; length]);
         let (timestamp, length) = (Timestamp::default(), length as u32);
-        Announcement { event, timestamp, length }.encode(&mut announced);
+        Announcement { event, timestamp, length, lost_packets: 0 }.encode(&mut announced);
         lane.extend(encode_fragment_header(event, Checksum::of(&payload)));
         lane.extend(payload);
     }

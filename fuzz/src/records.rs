@@ -79,7 +79,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     lane.extend_from_slice(&RecordHeader::Announce { count: 2, offset: 25 }.encode());
     for (event, length) in [(42, 100), (43, 0)] {
         let (event, timestamp) = (EventId::new(event), Timestamp::new(7));
-        Announcement { event, timestamp, length }.encode(&mut lane);
+        Announcement { event, timestamp, length, lost_packets: 0 }.encode(&mut lane);
     }
     lane.extend_from_slice(&RecordHeader::Data { length: 16, offset: 25 }.encode());
     lane.extend_from_slice(&encode_fragment_header(EventId::new(42), Checksum::of(b"payload")));

@@ -1,7 +1,7 @@
 //! [`Framing`]: the decoder of frames whose layout is declared.
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::sync::{
     Arc,
@@ -110,6 +110,11 @@ impl Framing {
         Arc::new(move || Box::new(self.clone()))
     }
 
+    /// Begins with other bytes, which begin with a frame: those of the next datagram.
+    pub(super) fn begin(&mut self) {
+        (self.is_in_step, self.skipped, self.searched) = (true, 0, 0);
+    }
+
     fn front(&mut self, bytes: &[u8], follows: Follows) -> Front {
         let layout = &*self.layout;
         if layout.magic.as_ref().is_some_and(|magic| !magic.may_be_at(bytes)) {
@@ -122,7 +127,11 @@ impl Framing {
         if let Extent::Delimited(delimiter) = &layout.extent {
             return Self::delimited(bytes, header, delimiter, self.limit, layout.keep, &mut self.searched);
         }
-        let Some(length) = layout.length_of(bytes) else { return Front::BadLength };
+        let stated = match layout.extent {
+            Extent::Datagram => Some(bytes.len() as u64),
+            _ => layout.length_of(bytes),
+        };
+        let Some(length) = stated else { return Front::BadLength };
         let parts = match layout.keep {
             Kept::Frame => 0,
             Kept::Payload => u64::from(layout.header) + u64::from(layout.trailer),
@@ -197,7 +206,7 @@ impl Framing {
         } else {
             bytes.split_to(padded).freeze().slice(kept)
         };
-        (self.is_in_step, self.skipped, self.searched) = (true, 0, 0);
+        self.begin();
         Decoded::Fragment(Fragment::new(EventId::new(event), timestamp, payload))
     }
 

@@ -6,8 +6,11 @@ mod device;
 mod arrivals;
 mod assembly;
 mod fragments;
+mod board_log;
 mod frames;
 mod board;
+#[cfg(feature = "udp")]
+mod board_datagrams;
 #[cfg(test)]
 mod tests;
 
@@ -35,6 +38,8 @@ use answers::Answers;
 use arrivals::{Requests, Stream, is_readable};
 use assembly::Assembly;
 pub use board::BoardStream;
+#[cfg(feature = "udp")]
+pub use board_datagrams::BoardDatagrams;
 use fragments::{Fragments, FrontEndError};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) use frames::receive_frames;
@@ -209,7 +214,8 @@ impl FrontEndListener {
                 let assembly = connections.assembly.clone();
                 let connected = self.front_ends.connect();
                 if let Some(decoders) = &self.decoders {
-                    let frames = Frames::new(arrivals, decoders(), assembly, &front_ends);
+                    let source = taker.source();
+                    let frames = Frames::new(arrivals, decoders(), assembly, &front_ends, source);
                     connections.set.spawn(async move {
                         // The board would take the end of the answers for that of the connection.
                         let _open = (connected, answers);

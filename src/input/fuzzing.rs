@@ -36,7 +36,7 @@ pub async fn stream_frames(
     let (heap, front_ends) = (Heap::default(), FrontEnds::new(BeforeStart::Keep, 1));
     let ended = receive_frames(stream, Box::new(framing), &heap, &front_ends).await;
     let taken = std::mem::take(&mut *heap.0.lock().unwrap_or_else(PoisonError::into_inner));
-    (taken, front_ends.counts().garbage_bytes, ended.map_err(|error| error.to_string()))
+    (taken, front_ends.counts().losses.garbage_bytes, ended.map_err(|error| error.to_string()))
 }
 
 #[derive(Clone, Default)]

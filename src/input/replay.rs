@@ -6,7 +6,7 @@ use std::{
 use bytes::Bytes as Payload;
 use evb_core::{
     alignment::DetectorClock,
-    fragment::{Checksum, Fragment, Timestamp},
+    fragment::{Fragment, Timestamp},
     id::{Epoch, EventId, SourceId},
     units::Bytes,
 };
@@ -101,31 +101,22 @@ pub enum ReplayError {
 pub struct Replay {
     /// A fragment for each event; `None` if the source missed the event when it was recorded:
     /// replay misses it again.
-    fragments: Vec<Option<Recorded>>,
+    fragments: Vec<Option<Fragment>>,
     /// Ticks that are added in each further pass.
     pass: u128,
     /// Number of different timestamps.
     wrap: u128,
 }
 
-#[derive(Clone, Debug)]
-struct Recorded {
-    timestamp: Timestamp,
-    payload: Payload,
-    checksum: Checksum,
-}
-
-impl Recorded {
-    fn new(timestamp: Timestamp, payload: &[u8]) -> Self {
-        // The copy allows the memory of the whole file to be freed.
-        let payload = Payload::copy_from_slice(payload);
-        Self { timestamp, checksum: Checksum::of(&payload), payload }
-    }
+/// Returns a fragment of a recording; its event is that of the replay.
+fn recorded(timestamp: Timestamp, payload: &[u8]) -> Fragment {
+    // The copy allows the memory of the whole file to be freed.
+    Fragment::new(EventId::default(), timestamp, Payload::copy_from_slice(payload))
 }
 
 impl Replay {
     /// Plays these fragments, with the same timestamps in each pass.
-    fn of(fragments: Vec<Option<Recorded>>) -> Self {
+    fn of(fragments: Vec<Option<Fragment>>) -> Self {
         Self { fragments, pass: 0, wrap: 1 << 64 }
     }
 
@@ -195,7 +186,7 @@ impl Replay {
         if module >= modules {
             return Err(ReplayError::NoModule { path: path.to_owned(), module, modules });
         }
-        let recorded = slices.frames(module).map(|(timestamp, frame)| Some(Recorded::new(timestamp, frame)));
+        let recorded = slices.frames(module).map(|(timestamp, frame)| Some(recorded(timestamp, frame)));
         Ok(Self::of(recorded.collect()))
     }
 
@@ -235,7 +226,7 @@ impl Replay {
     /// [`ReplayError`]: there are no event files, they are of several runs, they are damaged, or
     /// they hold no fragment of that source.
     pub fn recorded(path: &Path, source: SourceId, selection: &Selection) -> Result<Self, ReplayError> {
-        let mut events: BTreeMap<EventId, (Epoch, Option<Recorded>)> = BTreeMap::new();
+        let mut events: BTreeMap<EventId, (Epoch, Option<Fragment>)> = BTreeMap::new();
         let mut held = Bytes::ZERO;
         for file in recorded_files(path, selection)? {
             let file = file?;
@@ -252,7 +243,10 @@ impl Replay {
                 if held > LIMIT {
                     return Err(ReplayError::TooLarge { path: path.to_owned() });
                 }
-                let recorded = recorded.map(|found| Recorded::new(found.timestamp, found.payload));
+                let recorded = recorded.map(|found| Fragment {
+                    lost_packets: found.lost_packets,
+                    ..self::recorded(found.timestamp, found.payload)
+                });
                 events.insert(event.id, (event.epoch, recorded));
             }
         }
@@ -287,7 +281,7 @@ fn recorded_files(
 }
 
 /// Returns the time in ticks from the begin of a pass to that of the next.
-fn length_of_pass(fragments: &[Option<Recorded>], wrap: i128) -> i128 {
+fn length_of_pass(fragments: &[Option<Fragment>], wrap: i128) -> i128 {
     let times = fragments.iter().enumerate();
     let times = times.filter_map(|(place, recorded)| Some((place, recorded.as_ref()?.timestamp.ticks())));
     let times: Vec<(usize, u64)> = times.collect();
@@ -304,9 +298,10 @@ fn length_of_pass(fragments: &[Option<Recorded>], wrap: i128) -> i128 {
 impl Readout for Replay {
     fn fragment(&mut self, event: EventId) -> Option<Fragment> {
         let (number, events) = (event.number().checked_sub(1)?, self.fragments.len() as u64);
-        let Recorded { timestamp, payload, checksum } = self.fragments[(number % events) as usize].clone()?;
-        let ticks = u128::from(timestamp.ticks()) + u128::from(number / events) * self.pass;
-        let timestamp = Timestamp::new((ticks % self.wrap) as u64);
-        Some(Fragment { event, timestamp, payload, checksum })
+        let mut fragment = self.fragments[(number % events) as usize].clone()?;
+        let ticks = u128::from(fragment.timestamp.ticks()) + u128::from(number / events) * self.pass;
+        fragment.timestamp = Timestamp::new((ticks % self.wrap) as u64);
+        fragment.event = event;
+        Some(fragment)
     }
 }

@@ -17,6 +17,20 @@ pub(super) trait Taker: Clone + Send + Sync + 'static {
 
     /// Accepts a fragment; waits while the source's backlog is full.
     fn take(&self, fragment: Fragment) -> impl Future<Output = Result<(), PushError>> + Send;
+
+    /// Accepts fragments and removes them; one that is refused stays at the front.
+    fn take_many(
+        &self,
+        fragments: &mut Vec<Fragment>,
+    ) -> impl Future<Output = Result<(), PushError>> + Send {
+        async move {
+            while let Some(fragment) = fragments.first().cloned() {
+                self.take(fragment).await?;
+                fragments.remove(0);
+            }
+            Ok(())
+        }
+    }
 }
 
 impl Taker for Source {
@@ -26,5 +40,12 @@ impl Taker for Source {
 
     fn take(&self, fragment: Fragment) -> impl Future<Output = Result<(), PushError>> + Send {
         self.push(fragment)
+    }
+
+    fn take_many(
+        &self,
+        fragments: &mut Vec<Fragment>,
+    ) -> impl Future<Output = Result<(), PushError>> + Send {
+        self.push_many(fragments)
     }
 }

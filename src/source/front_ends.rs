@@ -3,7 +3,7 @@
 use std::{
     future::Future,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
 };
@@ -82,8 +82,7 @@ struct Counts {
     of_other_runs: AtomicU64,
     malformed: AtomicU64,
     run_not_stated: AtomicU64,
-    garbage_bytes: AtomicU64,
-    resyncs: AtomicU64,
+    losses: Mutex<Losses>,
     /// Lowest version of the protocol by which fragments came; 0 if none came.
     protocol: AtomicU32,
 }
@@ -182,8 +181,7 @@ impl FrontEnds {
             malformed: of(&counts.malformed),
             protocol: counts.protocol.load(Ordering::Relaxed),
             run_not_stated: of(&counts.run_not_stated),
-            garbage_bytes: of(&counts.garbage_bytes),
-            resyncs: of(&counts.resyncs),
+            losses: *counts.losses.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }
 
@@ -229,8 +227,7 @@ impl FrontEnds {
     pub(crate) fn count_losses(&self, losses: &Losses) {
         let counts = &self.0.counts;
         counts.malformed.fetch_add(losses.cut_short + losses.bad_lengths, Ordering::Relaxed);
-        counts.garbage_bytes.fetch_add(losses.garbage_bytes, Ordering::Relaxed);
-        counts.resyncs.fetch_add(losses.resyncs, Ordering::Relaxed);
+        counts.losses.lock().unwrap_or_else(PoisonError::into_inner).add(losses);
     }
 
     /// Counts a fragment that is taken. It came by that version of the protocol.

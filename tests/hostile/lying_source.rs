@@ -155,7 +155,7 @@ impl Lane {
 fn announce(offset: u64, event: EventId, length: u32) -> Vec<u8> {
     let mut bytes = BytesMut::new();
     bytes.extend_from_slice(&RecordHeader::Announce { count: 1, offset }.encode());
-    Announcement { event, timestamp: Timestamp::default(), length }.encode(&mut bytes);
+    Announcement { event, timestamp: Timestamp::default(), length, lost_packets: 0 }.encode(&mut bytes);
     bytes.to_vec()
 }
 
@@ -248,7 +248,7 @@ async fn flood(liar: &mut Liar) {
         bytes.extend_from_slice(&RecordHeader::Announce { count: 1024, offset }.encode());
         for item in 0..1024 {
             let event = EventId::new(10_000_000 + round * 1024 + item);
-            let announcement = Announcement { event, timestamp: Timestamp::default(), length: LIMIT };
+            let announcement = Announcement { event, timestamp: Timestamp::default(), length: LIMIT , lost_packets: 0 };
             offset += announcement.lane_length();
             announcement.encode(&mut bytes);
         }

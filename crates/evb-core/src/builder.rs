@@ -264,9 +264,12 @@ impl<P: GrantPolicy> BuilderCore<P> {
             && self.lease.holds(now)
             && let Some(mut event) = self.slots.take_event(&self.config)
         {
+            let sources = &self.config.sources;
             if let Some(guard) = &mut self.guard {
-                guard
-                    .observe(&mut event, |source| self.lanes.note_disagreement(source, &self.config.sources));
+                guard.observe(&mut event, |source| self.lanes.note_disagreement(source, sources));
+            }
+            if event.is_complete() && event.has_lost_packets() {
+                self.lanes.note_lost_packets(&event, sources);
             }
             return Some(Output::Event(event));
         }

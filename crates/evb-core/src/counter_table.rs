@@ -110,6 +110,12 @@ macro_rules! source_counters {
         /// Times at which the source looked for the next frame in the bytes of a board, because
         /// what followed was none.
         resyncs: u64 = 44 [status counter "source_resynchronisations"];
+        /// Packets of boards that never came, as the numbers of the others show.
+        lost_packets: u64 = 45 [status counter "source_lost_packets"];
+        /// Packets of boards that came twice, or after their fragment was given up.
+        unused_packets: u64 = 46 [status counter "source_unused_packets" unused Remark ""];
+        /// Packets of boards that the kernel dropped, because the buffer of the socket was full.
+        socket_drops: u64 = 47 [status counter "source_socket_drops"];
     } };
 }
 
@@ -145,6 +151,8 @@ macro_rules! lane_counters {
         duplicate_segments: u64 = 19 [wire];
         /// Fragments whose timestamp is not that of their event.
         disagreeing: u64 = 20 [status counter "builder_disagreeing_fragments"];
+        /// Fragments in complete events of which packets were lost before they reached the source.
+        lossy: u64 = 21 [status counter "builder_lossy_fragments"];
     } };
 }
 

@@ -40,6 +40,8 @@ pub enum Cause {
     LostInNetwork,
     /// The run ended before the fragment had arrived.
     GivenUp,
+    /// Packets of the fragment were lost before they reached the source.
+    LostPackets,
     /// An operator excluded the source while the event waited for its fragment.
     Released,
     /// An operator had excluded the source from the run.
@@ -51,7 +53,7 @@ pub enum Cause {
 }
 
 /// Codes of the causes in messages and files (docs/reference/file-format.md).
-const CODES: [(Cause, u8, &str); 11] = [
+const CODES: [(Cause, u8, &str); 12] = [
     (Cause::Unknown, 0, "unknown"),
     (Cause::Down, 1, "down"),
     (Cause::Silent, 2, "silent until the deadline"),
@@ -61,6 +63,7 @@ const CODES: [(Cause, u8, &str); 11] = [
     (Cause::LostInNetwork, 6, "lost in the network"),
     (Cause::GivenUp, 7, "given up at the end of the run"),
     (Cause::Released, 8, "released by exclude"),
+    (Cause::LostPackets, 9, "packets lost before the source"),
     (Cause::Excluded, 16, "excluded"),
     (Cause::Expendable, 17, "expendable"),
 ];
@@ -231,6 +234,7 @@ pub(crate) struct Contribution {
     pub(crate) timestamp: Timestamp,
     pub(crate) checksum: Checksum,
     pub(crate) alignment: Alignment,
+    pub(crate) lost_packets: u32,
     pub(crate) place: Place,
 }
 
@@ -288,6 +292,8 @@ pub struct FragmentView<'a> {
     pub checksum: Checksum,
     /// Agreement of the timestamp with the others of the event.
     pub alignment: Alignment,
+    /// Number of packets of the fragment that were lost before they reached the source.
+    pub lost_packets: u32,
     /// Payload bytes.
     pub payload: &'a [u8],
 }
@@ -315,7 +321,7 @@ impl Event {
     ) {
         let checksum = Checksum::of(&payload);
         let place = Place::Own(payload);
-        self.fragments.push(Contribution { source, timestamp, checksum, alignment, place });
+        self.fragments.push(Contribution { source, timestamp, checksum, alignment, lost_packets: 0, place });
     }
 
     /// Notes whether the fragment of that source belongs to the event. Builders do this before the
@@ -323,6 +329,13 @@ impl Event {
     pub fn set_alignment(&mut self, source: SourceId, alignment: Alignment) {
         if let Some(part) = self.fragments.iter_mut().find(|part| part.source == source) {
             part.alignment = alignment;
+        }
+    }
+
+    /// Notes how many packets of the fragment of that source were lost.
+    pub fn set_lost_packets(&mut self, source: SourceId, lost_packets: u32) {
+        if let Some(part) = self.fragments.iter_mut().find(|part| part.source == source) {
+            part.lost_packets = lost_packets;
         }
     }
 
@@ -354,9 +367,14 @@ impl Event {
         self.missing.is_empty()
     }
 
-    /// Returns true if every source of the run contributed.
+    /// Returns true if every source of the run contributed, and no fragment lost packets.
     pub fn is_whole(&self) -> bool {
-        self.missing.is_empty() && self.absent.is_empty()
+        self.missing.is_empty() && self.absent.is_empty() && !self.has_lost_packets()
+    }
+
+    /// Returns true if packets of a fragment were lost before they reached its source.
+    pub fn has_lost_packets(&self) -> bool {
+        self.fragments.iter().any(|part| part.lost_packets > 0)
     }
 
     /// Returns true if that source owes the event a fragment and did not contribute one.
@@ -376,6 +394,7 @@ impl Event {
             timestamp: part.timestamp,
             checksum: part.checksum,
             alignment: part.alignment,
+            lost_packets: part.lost_packets,
             payload: self.slice(&part.place),
         })
     }

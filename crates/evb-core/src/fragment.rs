@@ -142,6 +142,9 @@ pub struct Fragment {
     pub payload: bytes::Bytes,
     /// Checksum of the payload, computed when the fragment was created.
     pub checksum: Checksum,
+    /// Number of packets of the fragment that were lost before they reached the source. A fragment
+    /// that lost packets and has no payload is no fragment: its event names the source as missing.
+    pub lost_packets: u32,
 }
 
 impl Fragment {
@@ -149,7 +152,7 @@ impl Fragment {
     pub fn new(event: EventId, timestamp: Timestamp, payload: impl Into<bytes::Bytes>) -> Self {
         let payload = payload.into();
         let checksum = Checksum::of(&payload);
-        Self { event, timestamp, payload, checksum }
+        Self { event, timestamp, payload, checksum, lost_packets: 0 }
     }
 
     /// Returns the payload's length.

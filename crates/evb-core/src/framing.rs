@@ -4,12 +4,14 @@
 mod field;
 mod layout_error;
 mod losses;
+mod packets;
 #[cfg(test)]
 mod tests;
 
 pub use field::{ByteOrder, FrameField};
 pub use layout_error::{LayoutError, LayoutKey};
 pub use losses::Losses;
+pub use packets::{LastPacket, MAX_PACKETS, OnLoss, PacketLayout};
 
 use crate::units::Bytes;
 
@@ -64,6 +66,8 @@ pub struct FrameLayout {
     pub keep: Kept,
     /// Number of bytes that may be skipped in search of a frame.
     pub resync: Bytes,
+    /// The fields by which packets are put together; `None`: a packet has whole frames.
+    pub packets: Option<PacketLayout>,
 }
 
 /// Bytes by which a frame is recognised.
@@ -123,6 +127,8 @@ pub enum Extent {
     },
     /// The payload ends with these bytes, which are a part of it.
     Delimited(Vec<u8>),
+    /// The payload ends with the datagram, before the trailer.
+    Datagram,
 }
 
 /// The part of a frame that its length counts.
@@ -134,6 +140,8 @@ pub enum LengthCounts {
     Frame,
     /// Everything behind the length itself, up to the end of the trailer.
     Rest,
+    /// The payload, which is at the end of a datagram; other bytes may be before it.
+    Tail,
 }
 
 /// The part of a frame that becomes a fragment.
@@ -159,6 +167,7 @@ impl FrameLayout {
             clock: None,
             keep: Kept::Frame,
             resync: USUAL_RESYNC,
+            packets: None,
         }
     }
 
@@ -168,7 +177,8 @@ impl FrameLayout {
     }
 
     /// Returns the number of bytes from the start of the frame to the end of its trailer, as the
-    /// header states it; `None` if no frame has the stated length, or if a delimiter ends it.
+    /// header states it; `None` if no frame has the stated length, or if a delimiter or the
+    /// datagram ends it.
     /// `header` has the bytes of the header.
     pub fn length_of(&self, header: &[u8]) -> Option<u64> {
         let parts = u64::from(self.header) + u64::from(self.trailer);
@@ -177,13 +187,13 @@ impl FrameLayout {
             Extent::Stated { length, unit, counted } => {
                 let stated = length.read(header)?.checked_mul(u64::from(*unit))?;
                 let before = match counted {
-                    LengthCounts::Payload => parts,
+                    LengthCounts::Payload | LengthCounts::Tail => parts,
                     LengthCounts::Frame => 0,
                     LengthCounts::Rest => length.end() as u64,
                 };
                 stated.checked_add(before)?
             }
-            Extent::Delimited(_) => return None,
+            Extent::Delimited(_) | Extent::Datagram => return None,
         };
         (length >= parts).then_some(length)
     }
@@ -197,13 +207,14 @@ impl FrameLayout {
     pub fn fields(&self) -> impl Iterator<Item = (LayoutKey, &FrameField)> {
         let length = match &self.extent {
             Extent::Stated { length, .. } => Some(length),
-            Extent::Fixed(_) | Extent::Delimited(_) => None,
+            Extent::Fixed(_) | Extent::Delimited(_) | Extent::Datagram => None,
         };
         let fields = [
             (LayoutKey::Length, length),
             (LayoutKey::Counter, self.counter.as_ref()),
             (LayoutKey::Clock, self.clock.as_ref()),
         ];
-        fields.into_iter().filter_map(|(key, field)| Some((key, field?)))
+        let own = fields.into_iter().filter_map(|(key, field)| Some((key, field?)));
+        own.chain(self.packets.iter().flat_map(PacketLayout::fields))
     }
 }

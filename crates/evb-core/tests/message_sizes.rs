@@ -114,6 +114,9 @@ fn source(stages: Option<Box<GrantStages>>) -> SourceReport {
         pushed_while_excluded: MOST,
         garbage_bytes: MOST,
         resyncs: MOST,
+        lost_packets: MOST,
+        unused_packets: MOST,
+        socket_drops: MOST,
     }
 }
 
@@ -145,6 +148,7 @@ fn lane() -> LaneReport {
         late_after_loss: MOST,
         duplicate_segments: MOST,
         disagreeing: MOST,
+        lossy: MOST,
     }
 }
 

@@ -220,6 +220,7 @@ fn lane_records_of_the_page_are_understood() {
         event: EventId::new(event),
         timestamp: Timestamp::new(timestamp),
         length,
+        lost_packets: 0,
     };
     assert_eq!(announcements, [announced(42, 0x0102, 9), announced(43, 0x0103, 0)]);
     assert_eq!(record(&page["grant"]), (RecordHeader::Grant { end: 41 }, &[][..]));

@@ -284,9 +284,10 @@ fn event_or_finding(item: Result<Event, ReadError>, out: &mut impl Write) -> Res
         "event id={id} epoch={epoch} run={run} builder={builder} triggered={nanos} missing={missing}{known}"
     )?;
     for part in event.fragments() {
-        let FragmentView { source, timestamp, checksum, alignment, payload } = part;
+        let FragmentView { source, timestamp, checksum, alignment, lost_packets, payload } = part;
         let length = payload.len() as u32;
-        fragment(&FragmentEntry { source, length, timestamp, checksum, alignment }, Some(payload), out)?;
+        let entry = FragmentEntry { source, length, timestamp, checksum, alignment, lost_packets };
+        fragment(&entry, Some(payload), out)?;
     }
     Ok(())
 }

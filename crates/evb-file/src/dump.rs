@@ -141,7 +141,7 @@ fn line(record: &Record, options: ListOptions, out: &mut dyn Write) -> io::Resul
                 fragment.length,
                 fragment.timestamp.ticks(),
                 fragment.checksum.number(),
-                alignment(fragment.alignment),
+                remarks(fragment.alignment, fragment.lost_packets),
             )?;
         }
     }
@@ -153,9 +153,17 @@ fn utc(utc: Utc) -> String {
     if utc.is_known() { utc.to_string() } else { "-".to_owned() }
 }
 
-/// Returns the state of alignment of a fragment; no text if it was not checked.
-fn alignment(state: Alignment) -> String {
-    if state == Alignment::Unchecked { String::new() } else { format!(", alignment: {state}") }
+/// Returns the state of alignment of a fragment, unless it was not checked, and the number of its
+/// lost packets, if it lost any.
+fn remarks(state: Alignment, lost_packets: u32) -> String {
+    let mut text = String::new();
+    if state != Alignment::Unchecked {
+        text += &format!(", alignment: {state}");
+    }
+    if lost_packets > 0 {
+        text += &format!(", lost packets: {lost_packets}");
+    }
+    text
 }
 
 /// Says whether an event is complete, and names the sources that did not contribute.
@@ -205,7 +213,7 @@ fn show(event: &Event, payloads: bool, out: &mut dyn Write) -> io::Result<()> {
     }
     for fragment in event.fragments() {
         let (length, crc) = (fragment.payload.len(), fragment.checksum.number());
-        let (timestamp, state) = (fragment.timestamp, alignment(fragment.alignment));
+        let (timestamp, state) = (fragment.timestamp, remarks(fragment.alignment, fragment.lost_packets));
         writeln!(
             out,
             "source {}, {length} B, timestamp {timestamp}, crc {crc:016x}{state}",

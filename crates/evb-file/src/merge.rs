@@ -43,8 +43,9 @@ pub struct MergeReport {
     pub duplicates: u64,
     /// Records left out because of the selection of epochs.
     pub other_epochs: u64,
-    /// Events whose states of alignment are left out, because format 1 has no place for them.
-    pub without_alignment: u64,
+    /// Events whose states of alignment and numbers of lost packets are left out, because format 1
+    /// has no place for them.
+    pub without_states: u64,
     /// The outcome of the repair of slips.
     pub realigned: RealignReport,
     /// Descriptions of damaged records, torn tails, and files that cannot be read. If the copy of
@@ -190,7 +191,7 @@ fn write_merged(
     let unfinished = Unfinished::create(dir, run)?;
     let mut writer =
         EventFileWriter::create_merged(unfinished.dir().to_owned(), merge.identity().clone(), options)?;
-    let (mut bytes, mut without_alignment) = (Vec::new(), 0);
+    let (mut bytes, mut without_states) = (Vec::new(), 0);
     loop {
         let copy = match merge.realigner.is_some() {
             true => merge.next_event()?.map(EventCopy::Decoded),
@@ -200,9 +201,9 @@ fn write_merged(
         match copy {
             EventCopy::Decoded(event) => {
                 writer.append(&event)?;
-                let mut states = event.fragments().map(|fragment| fragment.alignment);
-                let has_state = states.any(|state| state != Alignment::Unchecked);
-                without_alignment += u64::from(has_state && options.format == FormatVersion::One);
+                let has_state = event.has_lost_packets()
+                    || event.fragments().any(|fragment| fragment.alignment != Alignment::Unchecked);
+                without_states += u64::from(has_state && options.format == FormatVersion::One);
                 watch(event.payload_size());
             }
             EventCopy::Bytes(record) => {
@@ -215,7 +216,7 @@ fn write_merged(
     let written = writer.close()?;
     unfinished.finish(run)?;
     let realigned = merge.realigner.map(Realigner::into_report).unwrap_or_default();
-    Ok(MergeReport { written, without_alignment, realigned, ..merge.report })
+    Ok(MergeReport { written, without_states, realigned, ..merge.report })
 }
 
 /// The events of one run in the order of their ids, read from the files of all builders as

@@ -246,6 +246,9 @@ impl EventFile {
         for fragment in &record.fragments {
             let payload = rest.split_to(fragment.length as usize);
             event.add_judged(fragment.source, fragment.timestamp, fragment.alignment, payload);
+            if fragment.lost_packets > 0 {
+                event.set_lost_packets(fragment.source, fragment.lost_packets);
+            }
         }
         // `Event::add_judged` has computed the checksums of the payloads just read, so only a
         // comparison remains.

@@ -56,6 +56,7 @@ fn with_states(event: &Event, state: impl Fn(usize) -> Alignment) -> Event {
     (other.missing, other.absent) = (event.missing.clone(), event.absent.clone());
     for (place, part) in event.fragments().enumerate() {
         other.add_judged(part.source, part.timestamp, state(place), part.payload.to_vec().into());
+        other.set_lost_packets(part.source, part.lost_packets);
     }
     other
 }

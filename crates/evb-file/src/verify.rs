@@ -29,7 +29,7 @@ pub use findings::{
     Damage, Duplicate, Foreign, Gap, IncompleteEvent, NotClosed, Superseded, TornTail, Unreadable,
 };
 pub use report::{
-    FileReport, Listed, MisalignedSource, RunReport, SharedNumber, VerifyReport, WithoutSource,
+    FileReport, Listed, EventsOfSource, RunReport, SharedNumber, VerifyReport, WithoutSource,
 };
 use tally::Tally;
 

@@ -24,6 +24,12 @@ pub fn join(group: SocketAddr, interface: Option<&str>) -> io::Result<UdpSocket>
     let socket = Socket::new(Domain::for_address(group), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
+    bind_and_join(&socket, group, interface)?;
+    UdpSocket::from_std(socket.into())
+}
+
+/// Lets a socket receive what is sent to a multicast group.
+pub(crate) fn bind_and_join(socket: &Socket, group: SocketAddr, interface: Option<&str>) -> io::Result<()> {
     match group.ip() {
         IpAddr::V4(address) => {
             // The socket is bound to the group's address, so that it does not receive datagrams to
@@ -37,7 +43,7 @@ pub fn join(group: SocketAddr, interface: Option<&str>) -> io::Result<UdpSocket>
             socket.join_multicast_v6(&address, interface_index(interface)?)?;
         }
     }
-    UdpSocket::from_std(socket.into())
+    Ok(())
 }
 
 /// Opens a socket that sends to one address or multicast group through the given interface.

@@ -29,4 +29,4 @@ pub use crate::progress::Progress;
 pub use options::{Buffers, UdpOptions};
 
 #[cfg(feature = "udp")]
-pub use {counts::UdpCounts, open::open, pool::Run, socket::DatagramSocket};
+pub use {counts::UdpCounts, open::{Listening, listen, open}, pool::Run, socket::DatagramSocket};

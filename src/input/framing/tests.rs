@@ -1,4 +1,4 @@
-mod layouts;
+pub(in crate::input) mod layouts;
 
 use evb_core::framing::LengthCounts;
 

@@ -128,7 +128,7 @@ impl BoardStream {
                 stream = self.connect(&mut attempts, &taker), if connection.is_empty() => {
                     let arrivals = requests.arrivals(stream);
                     let frames =
-                        Frames::new(arrivals, (self.decoders)(), assembly.clone(), &self.front_ends);
+                        Frames::new(arrivals, (self.decoders)(), assembly.clone(), &self.front_ends, taker.source());
                     let (taker, front_ends) = (taker.clone(), self.front_ends.clone());
                     let place = self.place.clone();
                     let connected = front_ends.connect();

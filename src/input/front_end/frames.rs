@@ -5,17 +5,20 @@ use std::{fmt, sync::Arc, time::Duration};
 use bytes::BytesMut;
 use evb_core::{
     fragment::Fragment,
-    framing::Losses,
+    id::SourceId,
     quantities::counted,
     source::{BeforeStart, FRONT_END_READ},
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
     sync::SemaphorePermit,
-    time::{Instant, timeout},
+    time::timeout,
 };
 
-use super::assembly::{Assembly, PATIENCE, Stopped};
+use super::{
+    assembly::{Assembly, PATIENCE, Stopped},
+    board_log::BoardLog,
+};
 use crate::{
     input::{
         decode::{Decode, Decoded, Follows},
@@ -27,9 +30,6 @@ use crate::{
 /// Time without bytes that confirms a frame which only the next bytes could confirm otherwise. It
 /// adds to the latency of a frame that no other follows.
 const PAUSE: Duration = Duration::from_millis(2);
-
-/// Shortest time between two lines of the log about what is no frame.
-const LINES: Duration = Duration::from_secs(10);
 
 /// Reason for which the connection of a board is closed.
 #[derive(Debug, thiserror::Error)]
@@ -57,10 +57,7 @@ pub(super) struct Frames<S> {
     earlier: usize,
     /// Number of fragments that arrived.
     count: u64,
-    /// Losses that are counted, and those that the log has named.
-    known: Losses,
-    logged: Losses,
-    next_line: Option<Instant>,
+    log: BoardLog,
 }
 
 impl<S: AsyncRead + Unpin + Send> Frames<S> {
@@ -69,6 +66,7 @@ impl<S: AsyncRead + Unpin + Send> Frames<S> {
         decoder: Box<dyn Decode>,
         assembly: Arc<Assembly>,
         front_ends: &FrontEnds,
+        source: SourceId,
     ) -> Self {
         Self {
             stream,
@@ -79,9 +77,7 @@ impl<S: AsyncRead + Unpin + Send> Frames<S> {
             starts: front_ends.starts(),
             earlier: 0,
             count: 0,
-            known: Losses::default(),
-            logged: Losses::default(),
-            next_line: None,
+            log: BoardLog::new(source, front_ends.clone()),
         }
     }
 
@@ -108,14 +104,14 @@ impl<S: AsyncRead + Unpin + Send> Frames<S> {
                 }
                 Decoded::Skipped => {
                     self.earlier = self.earlier.saturating_sub(before - self.bytes.len());
-                    self.note_losses(taker, false);
+                    self.log.note(self.decoder.losses(), false);
                 }
                 Decoded::Lost => {
-                    let losses = self.note_losses(taker, true);
+                    let losses = self.log.note(self.decoder.losses(), true);
                     return Err(FramesError::Lost(losses));
                 }
                 Decoded::Needs(_) | Decoded::Holds(_) if follows == Follows::End => {
-                    self.note_losses(taker, true);
+                    self.log.note(self.decoder.losses(), true);
                     return Ok(());
                 }
                 Decoded::Needs(least) => follows = self.read(least, &assembly, &mut room, taker).await?,
@@ -208,49 +204,11 @@ impl<S: AsyncRead + Unpin + Send> Frames<S> {
             return Ok(());
         }
         match taker.take(fragment).await {
-            // The ids of an earlier run may be far from those of the next one.
-            Err(PushError::Refused(_)) if front_ends.is_discarding() => front_ends.count_discarded(),
             // The connection stays: a board would lose more while it is closed.
-            Err(PushError::Refused(refused)) => {
-                front_ends.count_malformed();
-                let source = taker.source().number();
-                if self.is_time_for_line() {
-                    tracing::warn!(source, "a frame of the board of this source is not used: {refused}");
-                }
-            }
+            Err(PushError::Refused(refused)) => self.log.note_refused(&refused),
             taken => taken?,
         }
         Ok(())
-    }
-
-    /// Returns true if there was no line of the log recently.
-    fn is_time_for_line(&mut self) -> bool {
-        let now = Instant::now();
-        let is_time = self.next_line.is_none_or(|next| now >= next);
-        if is_time {
-            self.next_line = Some(now + LINES);
-        }
-        is_time
-    }
-
-    /// Counts what the decoder lost, and writes a line about it, unless there was one recently.
-    /// Returns the number of bytes that belong to no frame.
-    fn note_losses(&mut self, taker: &impl Taker, is_last: bool) -> u64 {
-        let losses = self.decoder.losses();
-        self.front_ends.count_losses(&losses.since(&self.known));
-        self.known = losses;
-        let new = losses.since(&self.logged);
-        if !new.is_none() && (self.is_time_for_line() || is_last) {
-            self.logged = losses;
-            let source = taker.source().number();
-            tracing::warn!(
-                source,
-                garbage_bytes = new.garbage_bytes,
-                resyncs = new.resyncs,
-                "the board of this source sent what is no frame: {new} since the last such line; what is skipped is in no event; compare what the board sends with `frame`"
-            );
-        }
-        new.garbage_bytes
     }
 }
 
@@ -293,7 +251,7 @@ pub(in crate::input) async fn receive_frames(
 ) -> Result<u64, FramesError> {
     let largest = evb_core::units::Bytes::new(decoder.largest() as u64);
     let assembly = Arc::new(Assembly::new(largest, front_ends.expected()));
-    let mut frames = Frames::new(stream, decoder, assembly, front_ends);
+    let mut frames = Frames::new(stream, decoder, assembly, front_ends, taker.source());
     frames.pass_on(taker).await?;
     Ok(frames.count())
 }

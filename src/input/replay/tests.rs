@@ -28,7 +28,7 @@ fn record(dir: &Path, builder: u16, epoch: u64, events: &[(u64, Option<&'static 
 
 fn played(replay: &mut Replay, event: u64) -> Option<String> {
     let fragment = replay.fragment(EventId::new(event))?;
-    assert_eq!(fragment.checksum, Checksum::of(&fragment.payload));
+    assert_eq!(fragment.checksum, evb_core::fragment::Checksum::of(&fragment.payload));
     Some(String::from_utf8(fragment.payload.to_vec()).unwrap())
 }
 
@@ -95,7 +95,7 @@ fn files_without_such_timeslices_are_refused() {
 
 /// Returns a replay of events with these timestamps, of which `None` is missing.
 fn replay_of(times: &[Option<u64>], wrap: ClockWrap) -> Replay {
-    let recorded = |ticks: &Option<u64>| Some(Recorded::new(Timestamp::new((*ticks)?), b"data"));
+    let recorded = |ticks: &Option<u64>| Some(recorded(Timestamp::new((*ticks)?), b"data"));
     let clock = DetectorClock::new("1 MHz".parse().unwrap(), wrap);
     Replay::of(times.iter().map(recorded).collect()).with_clock(&clock)
 }

@@ -195,9 +195,17 @@ impl Assembly {
         let part = &mut self.parts[source];
         part.start = start;
         part.length = announcement.length;
+        part.lost_packets = announcement.lost_packets;
         part.timestamp = announcement.timestamp;
         part.place = PartPlace::Nowhere;
         part.has_room = false;
+    }
+
+    /// Returns true if nothing of a source's fragment is left but the number of its lost packets.
+    #[inline]
+    pub(super) fn is_lost(&self, source: usize) -> bool {
+        let part = &self.parts[source];
+        part.length == 0 && part.lost_packets > 0
     }
 
     /// Makes room for a payload whose first bytes have arrived. Returns true if the payload has
@@ -369,12 +377,14 @@ impl Assembly {
                 }
                 PartPlace::Arena { .. } | PartPlace::Nowhere => continue,
             };
-            let (source, timestamp, checksum) = (sources[index], part.timestamp, part.checksum);
+            let Part { timestamp, checksum, lost_packets, .. } = *part;
+            let (source, alignment) = (sources[index], Alignment::Unchecked);
             event.fragments.push(Contribution {
                 source,
                 timestamp,
                 checksum,
-                alignment: Alignment::Unchecked,
+                alignment,
+                lost_packets,
                 place,
             });
         }

@@ -18,6 +18,7 @@ use super::{
     slots::Slots,
 };
 use crate::{
+    event::Event,
     grant::{Fate, GrantPolicy, LaneDemand},
     id::{Incarnation, SourceId},
     index::LaneIndex,
@@ -102,6 +103,15 @@ impl<P: GrantPolicy> Lanes<P> {
     pub(super) fn note_disagreement(&mut self, source: SourceId, sources: &[SourceId]) {
         if let Ok(index) = sources.binary_search(&source) {
             self.lanes[index].counters_mut().disagreeing += 1;
+        }
+    }
+
+    /// Counts the fragments of a complete event that lost packets.
+    pub(super) fn note_lost_packets(&mut self, event: &Event, sources: &[SourceId]) {
+        for fragment in event.fragments().filter(|fragment| fragment.lost_packets > 0) {
+            if let Ok(index) = sources.binary_search(&fragment.source) {
+                self.lanes[index].counters_mut().lossy += 1;
+            }
         }
     }
 

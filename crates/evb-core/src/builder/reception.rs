@@ -332,12 +332,14 @@ impl Reception {
         if count < arrival.remaining {
             return LaneEffect::Partial;
         }
-        let is_intact = slots.room(slot).0.finish(self.index.get(), self.checksum, &mut self.running);
+        let assembly = &mut slots.room(slot).0;
+        let is_right = assembly.finish(self.index.get(), self.checksum, &mut self.running);
+        let is_intact = is_right && !assembly.is_lost(self.index.get());
         if is_intact {
             self.counters.fragments += 1;
             self.counters.payload_bytes += u64::from(arrival.fragment.announcement.length);
         } else {
-            self.counters.crc_errors += 1;
+            self.counters.crc_errors += u64::from(!is_right);
             self.settle(arrival.fragment.start);
         }
         LaneEffect::Whole { slot, is_intact }

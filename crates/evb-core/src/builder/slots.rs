@@ -186,7 +186,7 @@ impl Slots {
         (&mut self.assemblies[slot.get()], &mut self.pool)
     }
 
-    /// Adds an intact fragment to its event, or gives up a damaged fragment.
+    /// Adds an intact fragment to its event, or gives up a damaged or a lost one.
     #[inline]
     pub(super) fn conclude(
         &mut self,
@@ -200,7 +200,8 @@ impl Slots {
         if is_intact {
             assembly.arrive(source, now);
         } else {
-            assembly.give_up_unfinished(source, Cause::Damaged);
+            let cause = if assembly.is_lost(source) { Cause::LostPackets } else { Cause::Damaged };
+            assembly.give_up_unfinished(source, cause);
         }
         self.end_if_over(slot, now, &mut ended);
     }

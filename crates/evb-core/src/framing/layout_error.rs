@@ -27,6 +27,16 @@ pub enum LayoutKey {
     Counter,
     /// The clock.
     Clock,
+    /// The number of a packet.
+    Number,
+    /// The number of packets.
+    Count,
+    /// The mark of the last packet.
+    Last,
+    /// The offset of a packet's payload.
+    Offset,
+    /// The length of a fragment of packets.
+    Total,
 }
 
 impl LayoutKey {
@@ -43,6 +53,11 @@ impl LayoutKey {
             Self::Align => "align",
             Self::Counter => "counter",
             Self::Clock => "clock",
+            Self::Number => "number",
+            Self::Count => "count",
+            Self::Last => "last",
+            Self::Offset => "offset",
+            Self::Total => "total",
         }
     }
 }
@@ -111,6 +126,9 @@ pub enum LayoutError {
     /// The unit of the length is 0.
     #[error("the unit of `length` is 0 bytes")]
     NoUnit,
+    /// Packets have no counter that tells which of them belong together.
+    #[error("nothing tells which packets belong to one fragment, because the frame has no `counter`")]
+    Uncounted,
     /// A frame may have no bytes.
     #[error("a frame of this layout has no bytes")]
     Empty,
@@ -128,6 +146,7 @@ impl LayoutError {
             | Self::BehindDelimiter { key } => key,
             Self::EndBehindTrailer { .. } => LayoutKey::End,
             Self::NoUnit => LayoutKey::Length,
+            Self::Uncounted => LayoutKey::Counter,
             Self::Empty => LayoutKey::Header,
         }
     }
@@ -159,6 +178,9 @@ impl FrameLayout {
         }
         self.check_overlaps()?;
         self.check_extent()?;
+        if self.packets.is_some() && self.counter.is_none() {
+            return Err(LayoutError::Uncounted);
+        }
         if self.end.len() > self.trailer as usize {
             return Err(LayoutError::EndBehindTrailer { end: self.end.len(), trailer: self.trailer });
         }
@@ -175,7 +197,7 @@ impl FrameLayout {
             Extent::Stated { unit: 0, .. } => Err(LayoutError::NoUnit),
             Extent::Stated { .. } => Ok(()),
             Extent::Fixed(0) if self.header + self.trailer == 0 => Err(LayoutError::Empty),
-            Extent::Fixed(_) => Ok(()),
+            Extent::Fixed(_) | Extent::Datagram => Ok(()),
             Extent::Delimited(delimiter) => {
                 check_mark(LayoutKey::Delimiter, &Mark::new(0, delimiter.as_slice()))?;
                 let behind = [(LayoutKey::Trailer, self.trailer > 0), (LayoutKey::Align, self.align > 1)];

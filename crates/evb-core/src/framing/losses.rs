@@ -15,18 +15,36 @@ pub struct Losses {
     pub bad_lengths: u64,
     /// Times at which a frame did not begin with the bytes by which frames are recognised.
     pub bad_magics: u64,
+    /// Packets that never came, as the numbers of the others show.
+    pub lost_packets: u64,
+    /// Packets that came twice, or after their fragment was given up.
+    pub unused_packets: u64,
+    /// Packets that the kernel dropped, because the buffer of the socket was full.
+    pub socket_drops: u64,
 }
 
 impl Losses {
     /// Returns what was lost since these losses.
     #[must_use]
     pub fn since(&self, before: &Self) -> Self {
+        self.with(before, u64::saturating_sub)
+    }
+
+    /// Adds other losses.
+    pub fn add(&mut self, other: &Self) {
+        *self = self.with(other, u64::saturating_add);
+    }
+
+    fn with(&self, other: &Self, join: fn(u64, u64) -> u64) -> Self {
         Self {
-            garbage_bytes: self.garbage_bytes - before.garbage_bytes,
-            resyncs: self.resyncs - before.resyncs,
-            cut_short: self.cut_short - before.cut_short,
-            bad_lengths: self.bad_lengths - before.bad_lengths,
-            bad_magics: self.bad_magics - before.bad_magics,
+            garbage_bytes: join(self.garbage_bytes, other.garbage_bytes),
+            resyncs: join(self.resyncs, other.resyncs),
+            cut_short: join(self.cut_short, other.cut_short),
+            bad_lengths: join(self.bad_lengths, other.bad_lengths),
+            bad_magics: join(self.bad_magics, other.bad_magics),
+            lost_packets: join(self.lost_packets, other.lost_packets),
+            unused_packets: join(self.unused_packets, other.unused_packets),
+            socket_drops: join(self.socket_drops, other.socket_drops),
         }
     }
 
@@ -38,10 +56,18 @@ impl Losses {
 
 impl fmt::Display for Losses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { garbage_bytes, resyncs, cut_short, bad_lengths, bad_magics } = self;
+        let Self { garbage_bytes, resyncs, cut_short, bad_lengths, bad_magics, .. } = self;
         write!(
             f,
             "{garbage_bytes} B in no frame, {resyncs} resynchronisations ({cut_short} frames cut short, {bad_lengths} wrong lengths, {bad_magics} wrong magics)"
-        )
+        )?;
+        if self.lost_packets + self.unused_packets + self.socket_drops > 0 {
+            let Self { lost_packets, unused_packets, socket_drops, .. } = self;
+            write!(
+                f,
+                ", {lost_packets} packets lost, of which the socket dropped up to {socket_drops}, {unused_packets} packets double or late"
+            )?;
+        }
+        Ok(())
     }
 }

@@ -73,7 +73,8 @@ impl OutgoingLane {
     /// (docs/reference/protocol.md LANE-4, LANE-5).
     pub fn append(&mut self, fragment: Fragment) {
         let length = u32::try_from(fragment.payload.len()).unwrap_or(u32::MAX);
-        let announcement = Announcement { event: fragment.event, timestamp: fragment.timestamp, length };
+        let Fragment { event, timestamp, lost_packets, .. } = fragment;
+        let announcement = Announcement { event, timestamp, length, lost_packets };
         let header = encode_fragment_header(fragment.event, fragment.checksum);
         let start = self.ready;
         self.ready += announcement.lane_length();
@@ -91,9 +92,9 @@ impl OutgoingLane {
     /// Returns the uncommitted fragments of a lane that has ended.
     pub(crate) fn into_uncommitted(self) -> impl Iterator<Item = Fragment> {
         self.held.into_iter().filter_map(|held| {
-            let Announcement { event, timestamp, .. } = held.announcement;
+            let Announcement { event, timestamp, lost_packets, .. } = held.announcement;
             let (_, checksum) = decode_fragment_header(&held.header);
-            Some(Fragment { event, timestamp, checksum, payload: held.payload? })
+            Some(Fragment { event, timestamp, checksum, payload: held.payload?, lost_packets })
         })
     }
 

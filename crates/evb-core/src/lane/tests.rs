@@ -23,7 +23,7 @@ fn fragment(event: u64, length: usize) -> Fragment {
 }
 
 fn announcement(event: u64, length: u32) -> Announcement {
-    Announcement { event: EventId::new(event), timestamp: Timestamp::default(), length }
+    Announcement { event: EventId::new(event), timestamp: Timestamp::default(), length, lost_packets: 0 }
 }
 
 /// Returns a lane on which fragments of events 1, 2, … are announced and granted, and no bytes have

@@ -66,8 +66,8 @@ impl RunReport {
 }
 
 impl RunReport {
-    /// Names the sources without which events are complete, with the number of these events; `None`
-    /// if every complete event has a fragment of every source.
+    /// Names the sources without which events are complete, and those whose fragments lost packets,
+    /// with the number of these events; `None` if all complete events are whole.
     fn complete_without(&self) -> Option<String> {
         let absences = self.sources.iter().flat_map(|source| {
             source.absent_by_cause.iter().map(|(cause, events)| (*events, source.id, *cause))
@@ -83,6 +83,8 @@ impl RunReport {
                 format!("and others without {}", quantities::counted(others.len(), "further source"))
             }),
         );
+        let lossy = self.sources.iter().filter(|source| source.lossy > 0).take(NAMED_ABSENCES);
+        texts.extend(lossy.map(|source| format!("{} with lost packets of source {}", source.lossy, source.id)));
         (!texts.is_empty()).then(|| texts.join(", "))
     }
 }

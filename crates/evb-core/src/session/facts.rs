@@ -1,6 +1,7 @@
 //! [`ReportFacts`]: the facts in a report that a role's state machine cannot know.
 
 use crate::{
+    framing::Losses,
     live::{HostFacts, complete_live},
     wire::control::{Control, DatagramReport, Message, RefusalReport, Report, RoleReport, TrainReport},
 };
@@ -18,10 +19,8 @@ pub struct FrontEndCounts {
     pub protocol: u32,
     /// Fragments that did not state their run.
     pub run_not_stated: u64,
-    /// Bytes of boards that belong to no frame.
-    pub garbage_bytes: u64,
-    /// Times at which the next frame of a board had to be looked for.
-    pub resyncs: u64,
+    /// What the decoders of boards' frames could not use.
+    pub losses: Losses,
 }
 
 /// The facts in a report that a role's state machine cannot know.
@@ -52,7 +51,10 @@ impl ReportFacts {
         if let Some(RoleReport::Source(source)) = &mut report.report {
             let counts = self.front_ends;
             let FrontEndCounts { discarded, of_other_runs, malformed, protocol, run_not_stated, .. } = counts;
-            (source.garbage_bytes, source.resyncs) = (counts.garbage_bytes, counts.resyncs);
+            let losses = counts.losses;
+            (source.garbage_bytes, source.resyncs) = (losses.garbage_bytes, losses.resyncs);
+            (source.lost_packets, source.unused_packets) = (losses.lost_packets, losses.unused_packets);
+            source.socket_drops = losses.socket_drops;
             source.discarded_before_start += discarded;
             source.of_other_runs = of_other_runs;
             source.malformed = malformed;

@@ -35,7 +35,7 @@ fn nothing(_: &SourceSummary) -> String {
     String::new()
 }
 
-const PROBLEMS: [FindingKind; 9] = [
+const PROBLEMS: [FindingKind; 10] = [
     FindingKind {
         amount: lost_count,
         one: "{source} delivered {detail} fragments, none for the last {amount} events: if its board numbers what it sees, it may have missed as many triggers before, and later fragments are in wrong events, which a `clock` of the source would show",
@@ -55,6 +55,15 @@ const PROBLEMS: [FindingKind; 9] = [
         one: "{amount} fragments of {source} were damaged on the way (wrong checksum), now lost: check the network and the memory of its host",
         others: "up to {most} fragments of each of {sources} more sources were damaged on the way, and are lost: check their network",
         detail: nothing,
+    },
+    FindingKind {
+        amount: |source| source.lossy,
+        one: "{amount} fragments of {source} in complete events lack packets{detail}: look at its board, the network, and the receive buffer of the socket",
+        others: "up to {most} fragments of each of {sources} more sources in complete events lack packets: look at their boards, the network, and the receive buffers",
+        detail: |source| {
+            let (lost, drops) = (counted(source.lost_packets, "packet"), source.socket_drops);
+            format!(" ({lost} lost in all, of which the kernel dropped {drops})")
+        },
     },
     FindingKind {
         amount: |source| source.refused,

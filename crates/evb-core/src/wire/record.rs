@@ -59,6 +59,8 @@ pub struct Announcement {
     pub timestamp: Timestamp,
     /// Length of the payload in bytes.
     pub length: u32,
+    /// Number of packets of the fragment that were lost before they reached the source.
+    pub lost_packets: u32,
 }
 
 /// Header of a record, after it was checked.
@@ -216,16 +218,17 @@ impl Announcement {
         into.put_u64_le(self.event.number());
         into.put_u64_le(self.timestamp.ticks());
         into.put_u32_le(self.length);
-        into.put_u32_le(0);
+        into.put_u32_le(self.lost_packets);
     }
 
     /// Decodes an announcement from its 24 bytes.
     pub fn decode(bytes: &[u8; ANNOUNCEMENT]) -> Self {
-        let [e0, e1, e2, e3, e4, e5, e6, e7, t0, t1, t2, t3, t4, t5, t6, t7, l0, l1, l2, l3, ..] = *bytes;
+        let [e0, e1, e2, e3, e4, e5, e6, e7, t0, t1, t2, t3, t4, t5, t6, t7, l0, l1, l2, l3, n0, n1, n2, n3] = *bytes;
         Self {
             event: EventId::new(u64::from_le_bytes([e0, e1, e2, e3, e4, e5, e6, e7])),
             timestamp: Timestamp::new(u64::from_le_bytes([t0, t1, t2, t3, t4, t5, t6, t7])),
             length: u32::from_le_bytes([l0, l1, l2, l3]),
+            lost_packets: u32::from_le_bytes([n0, n1, n2, n3]),
         }
     }
 

@@ -321,6 +321,9 @@ fn source() -> SourceReport {
         pushed_while_excluded: 42,
         garbage_bytes: 43,
         resyncs: 44,
+        lost_packets: 45,
+        unused_packets: 46,
+        socket_drops: 47,
     }
 }
 
@@ -386,12 +389,13 @@ fn lane(source: u32) -> LaneReport {
         late_after_loss: 18,
         duplicate_segments: 19,
         disagreeing: 20,
+        lossy: 21,
     }
 }
 
 fn records() -> Vec<Example> {
     let mut announce = BytesMut::from(&RecordHeader::Announce { count: 1, offset: 7 }.encode()[..]);
-    Announcement { event: EventId::new(42), timestamp: Timestamp::new(0x0102), length: 9 }
+    Announcement { event: EventId::new(42), timestamp: Timestamp::new(0x0102), length: 9 , lost_packets: 0 }
         .encode(&mut announce);
     let data = [&RecordHeader::Data { length: 3, offset: 41 }.encode()[..], b"evb"].concat();
     let (mut commit, mut resend) = (BytesMut::new(), BytesMut::new());

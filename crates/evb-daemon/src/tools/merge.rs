@@ -132,9 +132,9 @@ fn tell(report: &MergeReport, format: FormatVersion, out: &mut dyn Write) -> io:
             "format 1 has no run id, UTC, causes, absent sources, names, kind and comment: they are left out; merge without `--format 1` to keep them"
         )?;
     }
-    if report.without_alignment > 0 {
-        let events = counted(report.without_alignment, "event");
-        writeln!(out, "format 1 has no states of alignment: those of {events} are left out")?;
+    if report.without_states > 0 {
+        let events = counted(report.without_states, "event");
+        writeln!(out, "format 1 has no states of alignment and no numbers of lost packets: those of {events} are left out")?;
     }
     for (count, [one, many], what) in [
         (report.other_epochs, ["record", "records"], "left out, as --epoch asks"),

@@ -40,6 +40,8 @@ pub struct FragmentEntry {
     pub checksum: Checksum,
     /// Agreement of the timestamp with the others of the event.
     pub alignment: Alignment,
+    /// Number of packets of the fragment that were lost before they reached the source.
+    pub lost_packets: u32,
 }
 
 /// The content of a record's head, after its checksum was verified. The payloads are not in memory.
@@ -97,6 +99,7 @@ impl FragmentEntry {
             timestamp: Timestamp::new(number(8)),
             checksum: Checksum::from_number(number(16)),
             alignment: Alignment::from_code(state),
+            lost_packets: 0,
         }
     }
 }
@@ -107,9 +110,14 @@ impl Record {
         self.missing.is_empty()
     }
 
-    /// Returns true if every source of the run contributed.
+    /// Returns true if every source of the run contributed, and no fragment lost packets.
     pub fn is_whole(&self) -> bool {
-        self.missing.is_empty() && self.absent.is_empty()
+        self.missing.is_empty() && self.absent.is_empty() && self.lossy().next().is_none()
+    }
+
+    /// Returns the fragments of which packets were lost before they reached their sources.
+    pub fn lossy(&self) -> impl Iterator<Item = &FragmentEntry> {
+        self.fragments.iter().filter(|fragment| fragment.lost_packets > 0)
     }
 
     /// Returns true if no fragment is known to belong to another event.

@@ -306,7 +306,7 @@ fn both_versions_are_merged_into_both() {
             let report = merge(std::slice::from_ref(&input), &all(), &out, of_output).unwrap();
             assert_eq!(read(&out), expected, "{}", out.display());
             let is_lost = found == events && of_output == options_1(u64::MAX);
-            assert_eq!(report.without_alignment, u64::from(is_lost), "event 4");
+            assert_eq!(report.without_states, u64::from(is_lost), "event 4");
             let header = EventFile::open(&existing_files(&out, RUN).unwrap()[0]).unwrap().header().clone();
             assert_eq!(header.version, of_output.format);
             let has_id = found == events && of_output == options(u64::MAX);

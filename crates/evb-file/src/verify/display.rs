@@ -109,6 +109,11 @@ impl RunReport {
             let note = format!("  with a fragment that disagrees: {}", by.join(", "));
             writeln!(f, "  {:<20} {:>12}{note}", "misaligned", self.misaligned)?;
         }
+        if self.lossy > 0 {
+            let by: Vec<String> = self.lossy_by.iter().map(ToString::to_string).collect();
+            let note = format!("  with a fragment that lacks packets: {}", by.join(", "));
+            writeln!(f, "  {:<20} {:>12}{note}", "with lost packets", self.lossy)?;
+        }
         if self.other_epochs > 0 {
             let note = "  not verified, because `--epoch` leaves them out";
             writeln!(f, "  {:<20} {:>12}{note}", "of other epochs", self.other_epochs)?;

@@ -101,10 +101,10 @@ impl fmt::Display for WithoutSource {
     }
 }
 
-/// The number of events in which the fragment of a source disagrees.
+/// The number of events in which the fragment of a source disagrees, or lost packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
-pub struct MisalignedSource {
+pub struct EventsOfSource {
     /// The source.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::source"))]
     pub source: SourceId,
@@ -112,7 +112,7 @@ pub struct MisalignedSource {
     pub events: u64,
 }
 
-impl fmt::Display for MisalignedSource {
+impl fmt::Display for EventsOfSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of source {}", self.events, self.source)
     }
@@ -164,7 +164,12 @@ pub struct RunReport {
     /// the run found: no defect of the files.
     pub misaligned: u64,
     /// These events by the source of the fragment. An event with several counts for each of them.
-    pub misaligned_by: Vec<MisalignedSource>,
+    pub misaligned_by: Vec<EventsOfSource>,
+    /// The number of events with a fragment of which packets were lost before they reached its
+    /// source: no defect of the files.
+    pub lossy: u64,
+    /// These events by the source of the fragment. An event with several counts for each of them.
+    pub lossy_by: Vec<EventsOfSource>,
     /// The highest event id in the run's files.
     #[cfg_attr(feature = "serde", serde(serialize_with = "json::event"))]
     pub highest: EventId,

@@ -10,7 +10,7 @@ use evb_core::{
     id::{Epoch, EventId, SourceId},
 };
 
-use super::{Duplicate, Gap, IncompleteEvent, MisalignedSource, RunReport, Superseded, WithoutSource};
+use super::{Duplicate, Gap, IncompleteEvent, EventsOfSource, RunReport, Superseded, WithoutSource};
 use crate::format::Record;
 
 /// The facts kept about one copy of an event, in 24 bytes.
@@ -22,19 +22,21 @@ struct EventCopy {
     lists: u32,
 }
 
-/// The missing and absent sources of an event, and those whose fragments disagree.
+/// The missing and absent sources of an event, and those whose fragments disagree or lost packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Lists {
     missing: Vec<MissingSource>,
     absent: Vec<MissingSource>,
     misaligned: Vec<SourceId>,
+    lossy: Vec<SourceId>,
 }
 
 impl Lists {
     fn of(record: Record) -> Self {
         let disagrees = record.fragments.iter().filter(|part| part.alignment == Alignment::Disagrees);
         let misaligned = disagrees.map(|part| part.source).collect();
-        Self { missing: record.missing, absent: record.absent, misaligned }
+        let lossy = record.lossy().map(|part| part.source).collect();
+        Self { missing: record.missing, absent: record.absent, misaligned, lossy }
     }
 }
 
@@ -114,6 +116,9 @@ impl Tally {
         let misaligned = || counted().filter(|(lists, _)| !lists.misaligned.is_empty());
         report.misaligned = misaligned().map(|(_, events)| events).sum();
         report.misaligned_by = by_source(misaligned().map(|(lists, events)| (&lists.misaligned, *events)));
+        let lossy = || counted().filter(|(lists, _)| !lists.lossy.is_empty());
+        report.lossy = lossy().map(|(_, events)| events).sum();
+        report.lossy_by = by_source(lossy().map(|(lists, events)| (&lists.lossy, *events)));
     }
 }
 
@@ -128,15 +133,15 @@ fn without<'a>(lists: impl Iterator<Item = (&'a Vec<MissingSource>, u64)>) -> Ve
     counts.into_iter().map(|((source, cause), events)| WithoutSource { source, cause, events }).collect()
 }
 
-/// Counts events by the source whose fragment disagrees.
-fn by_source<'a>(lists: impl Iterator<Item = (&'a Vec<SourceId>, u64)>) -> Vec<MisalignedSource> {
+/// Counts events by source.
+fn by_source<'a>(lists: impl Iterator<Item = (&'a Vec<SourceId>, u64)>) -> Vec<EventsOfSource> {
     let mut counts = BTreeMap::<SourceId, u64>::new();
     for (list, events) in lists.filter(|(_, events)| *events > 0) {
         for source in list {
             *counts.entry(*source).or_default() += events;
         }
     }
-    counts.into_iter().map(|(source, events)| MisalignedSource { source, events }).collect()
+    counts.into_iter().map(|(source, events)| EventsOfSource { source, events }).collect()
 }
 
 fn copies_that_do_not_count(copies: &[EventCopy], report: &mut RunReport) {

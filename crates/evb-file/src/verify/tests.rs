@@ -11,7 +11,7 @@ use evb_core::{
 use proptest::prelude::*;
 
 use super::{
-    Gap, MisalignedSource, RunReport, VerifyError, VerifyOptions, VerifyReport, verify, verify_watched,
+    Gap, EventsOfSource, RunReport, VerifyError, VerifyOptions, VerifyReport, verify, verify_watched,
 };
 use crate::{
     EventFile, EventFileWriter, FileIdentity, Selection, WithoutSource,
@@ -151,7 +151,7 @@ fn events_with_a_fragment_that_disagrees_are_counted_and_are_no_defect() {
     let run = of_run(&report);
     assert!(report.is_clean(), "{report}");
     assert_eq!((run.complete, run.misaligned), (4, 2));
-    assert_eq!(run.misaligned_by, [MisalignedSource { source: SourceId::new(2), events: 2 }]);
+    assert_eq!(run.misaligned_by, [EventsOfSource { source: SourceId::new(2), events: 2 }]);
     let row = "  misaligned                      2  with a fragment that disagrees: 2 of source 2";
     assert!(report.to_string().lines().any(|line| line == row), "{report}");
 }

@@ -14,11 +14,11 @@ struct Content {
     payload: Vec<u8>,
 }
 
-fn one_of<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
+pub(in crate::input) fn one_of<T: Copy>(rng: &mut Rng, all: &[T]) -> T {
     all[rng.below(all.len() as u64) as usize]
 }
 
-fn field(rng: &mut Rng, at: &mut u32, least: u8) -> FrameField {
+pub(in crate::input) fn field(rng: &mut Rng, at: &mut u32, least: u8) -> FrameField {
     *at += rng.below(3) as u32;
     let bytes = least.max(1 + rng.below(8) as u8);
     let mut field = FrameField::new(*at, bytes);
@@ -65,7 +65,7 @@ fn layout(rng: &mut Rng) -> FrameLayout {
 }
 
 /// Writes a number into the header, bit by bit.
-fn write(header: &mut [u8], field: &FrameField, number: u64) {
+pub(in crate::input) fn write(header: &mut [u8], field: &FrameField, number: u64) {
     for bit in 0..=field.high - field.low {
         let place = usize::from(field.low + bit);
         let byte = match field.order {
@@ -85,7 +85,7 @@ fn content(rng: &mut Rng, layout: &FrameLayout, number: u64) -> Content {
     }
     if let Extent::Stated { length: field, unit, counted } = &layout.extent {
         let counted_beside = match counted {
-            LengthCounts::Payload => 0,
+            LengthCounts::Payload | LengthCounts::Tail => 0,
             LengthCounts::Frame => layout.header + layout.trailer,
             LengthCounts::Rest => layout.header + layout.trailer - field.end() as u32,
         };
@@ -119,7 +119,7 @@ fn encode(layout: &FrameLayout, content: &Content) -> (Vec<u8>, usize) {
     frame.extend(&layout.end);
     if let Extent::Stated { length, unit, counted } = &layout.extent {
         let stated = match counted {
-            LengthCounts::Payload => payload,
+            LengthCounts::Payload | LengthCounts::Tail => payload,
             LengthCounts::Frame => frame.len(),
             LengthCounts::Rest => frame.len() - length.end(),
         };

@@ -80,7 +80,7 @@ async fn a_board_that_comes_back_is_connected_again() {
         connected.wait_for(|count| *count == 0).await.unwrap();
     }
     assert_eq!(front_ends.counts().malformed, 3, "each of them was cut short");
-    assert_eq!(front_ends.counts().garbage_bytes, 3 * 40);
+    assert_eq!(front_ends.counts().losses.garbage_bytes, 3 * 40);
     task.abort();
 }
 

@@ -16,6 +16,8 @@ pub(super) struct Part {
     pub(super) checksum: Checksum,
     /// Payload bytes that the source announced.
     pub(super) length: u32,
+    /// Packets of the fragment that were lost before they reached the source.
+    pub(super) lost_packets: u32,
     /// Offset in the source's lane at which the fragment begins.
     pub(super) start: u64,
     pub(super) place: PartPlace,

@@ -32,7 +32,7 @@ fn lane() -> IncomingLane {
     lane.handle_connected();
     for event in 1..=100 {
         let announcement =
-            Announcement { event: EventId::new(event), timestamp: Timestamp::new(event), length: 84 };
+            Announcement { event: EventId::new(event), timestamp: Timestamp::new(event), length: 84 , lost_packets: 0 };
         lane.push(announcement, Some(SlotIndex::new(event as usize)));
     }
     lane

@@ -7,7 +7,7 @@ use evb_core::{
 
 use super::{
     super::{FileTag, FormatVersion, MAX_RECORD, MAX_SOURCES, aligned, pad, section},
-    ABSENT, FRAGMENT_ENTRY, INCOMPLETE, MISSING, MISSING_ENTRY, PREFIX, PREFIX_1,
+    ABSENT, FRAGMENT_ENTRY, INCOMPLETE, LOST_PACKETS, MISSING, MISSING_ENTRY, PREFIX, PREFIX_1,
 };
 
 /// The offset of the file tag in a head of version 2.
@@ -16,7 +16,8 @@ const TAG_AT: usize = 48;
 /// Returns the size of the record head of an event with this number of fragments.
 fn head_size(event: &Event, fragments: usize, version: FormatVersion) -> u64 {
     let list = |sources: &[MissingSource]| section::size((MISSING_ENTRY * sources.len()) as u64);
-    let lists = || if event.is_whole() { 0 } else { list(&event.missing) + list(&event.absent) };
+    let lost = || if event.has_lost_packets() { section::size(4 * fragments as u64) } else { 0 };
+    let lists = || if event.is_whole() { 0 } else { list(&event.missing) + list(&event.absent) + lost() };
     let (prefix, rest) = match version {
         FormatVersion::One => (PREFIX_1, aligned(2 * event.missing.len() as u64)),
         FormatVersion::Two => (PREFIX, lists()),
@@ -69,6 +70,10 @@ pub(crate) fn encode_head(event: &Event, length: u64, tag: &FileTag, out: &mut V
         FormatVersion::Two => {
             section::push(out, start, MISSING, true, &entries(&event.missing));
             section::push(out, start, ABSENT, true, &entries(&event.absent));
+            if event.has_lost_packets() {
+                let lost = event.fragments().flat_map(|fragment| fragment.lost_packets.to_le_bytes());
+                section::push(out, start, LOST_PACKETS, false, &lost.collect::<Vec<u8>>());
+            }
         }
     }
     let sealed = tag.seal(Checksum::of(&out[start..]));

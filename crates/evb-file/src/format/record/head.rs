@@ -151,6 +151,7 @@ impl Prefix {
             fragments,
             missing,
             absent: Sources::default(),
+            lost_packets: &[],
             refusal: None,
         };
         Some((head, flags))
@@ -184,6 +185,7 @@ impl Prefix {
             fragments,
             missing: Sources::default(),
             absent: Sources::default(),
+            lost_packets: &[],
             refusal: None,
         };
         if !fields.0.is_empty() {
@@ -237,13 +239,20 @@ pub(crate) struct Head<'a> {
     fragments: &'a [[u8; FRAGMENT_ENTRY as usize]],
     missing: Sources<'a>,
     absent: Sources<'a>,
+    /// The number of lost packets of each fragment; empty if none lost any.
+    lost_packets: &'a [[u8; 4]],
     /// The reason why this reader must not use the record.
     pub(crate) refusal: Option<Flaw>,
 }
 
 impl<'a> Head<'a> {
     pub(crate) fn fragments(self) -> impl Iterator<Item = FragmentEntry> + Clone + use<'a> {
-        self.fragments.iter().map(move |entry| FragmentEntry::decode(entry, self.version))
+        let lost = self.lost_packets.iter().map(|bytes| u32::from_le_bytes(*bytes));
+        let entries = self.fragments.iter().zip(lost.chain(core::iter::repeat(0)));
+        entries.map(move |(entry, lost_packets)| FragmentEntry {
+            lost_packets,
+            ..FragmentEntry::decode(entry, self.version)
+        })
     }
 
     pub(crate) fn missing(self) -> impl Iterator<Item = MissingSource> + use<'a> {
@@ -254,8 +263,8 @@ impl<'a> Head<'a> {
         self.absent.iter()
     }
 
-    /// Takes the sections of a head. Returns `None` if they are malformed. Of the tag and the lost
-    /// packets, which readers look up when they are asked for them, only the length is checked.
+    /// Takes the sections of a head. Returns `None` if they are malformed. Of the tag, which
+    /// no reader here needs, only the length is checked.
     fn take_sections(&mut self, sections: Sections<'a>) -> Option<()> {
         for section in sections {
             let section = section.ok()?;
@@ -265,7 +274,8 @@ impl<'a> Head<'a> {
                 ABSENT => self.absent = Sources::of(section.body)?,
                 EVENT_TAG if length != 8 => return None,
                 LOST_PACKETS if length != 4 * self.fragments.len() => return None,
-                EVENT_TAG | LOST_PACKETS => {}
+                LOST_PACKETS => self.lost_packets = section.body.as_chunks().0,
+                EVENT_TAG => {}
                 kind if section.is_required => {
                     self.refusal = self.refusal.or(Some(Flaw::UnknownSection(kind)));
                 }

@@ -1,0 +1,96 @@
+//! [`PacketLayout`]: the fields by which the packets of a fragment are put together.
+
+use super::{FrameField, LayoutKey};
+
+/// Most packets of a fragment.
+pub const MAX_PACKETS: u32 = 1 << 14;
+
+/// The fields by which the packets of a fragment are put together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PacketLayout {
+    /// The packets of a fragment are numbered.
+    Numbered {
+        /// The number of a packet.
+        number: FrameField,
+        /// The number of the first packet.
+        first: u64,
+        /// The end of the fragment.
+        end: LastPacket,
+    },
+    /// Each packet states where its payload belongs.
+    Placed {
+        /// The offset of the packet's payload in the fragment.
+        offset: FrameField,
+        /// The length of the fragment.
+        total: FrameField,
+    },
+}
+
+/// The way in which numbered packets show the end of their fragment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LastPacket {
+    /// All fragments have this number of packets.
+    Fixed(u32),
+    /// Each packet states the number of packets.
+    Count(FrameField),
+    /// A field of the last packet is not 0; in all others it is.
+    Mark(FrameField),
+}
+
+/// What becomes of a fragment of which packets were lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnLoss {
+    /// It is dropped: its event names the source as missing.
+    #[default]
+    Drop,
+    /// Zeros take the place of the lost packets.
+    Fill,
+    /// It has the payloads that came, without gaps.
+    KeepShort,
+}
+
+impl PacketLayout {
+    /// Returns the fields with their keys, in the order of their declaration.
+    pub fn fields(&self) -> impl Iterator<Item = (LayoutKey, &FrameField)> {
+        let fields = match self {
+            Self::Numbered { number, end: LastPacket::Fixed(_), .. } => {
+                [Some((LayoutKey::Number, number)), None]
+            }
+            Self::Numbered { number, end: LastPacket::Count(count), .. } => {
+                [Some((LayoutKey::Number, number)), Some((LayoutKey::Count, count))]
+            }
+            Self::Numbered { number, end: LastPacket::Mark(last), .. } => {
+                [Some((LayoutKey::Number, number)), Some((LayoutKey::Last, last))]
+            }
+            Self::Placed { offset, total } => {
+                [Some((LayoutKey::Offset, offset)), Some((LayoutKey::Total, total))]
+            }
+        };
+        fields.into_iter().flatten()
+    }
+
+    /// Returns the place of a packet in its fragment, and the end of the fragment if the packet
+    /// shows it: both are numbers of packets from 0, or bytes. `None`: no fragment has such a
+    /// packet.
+    pub fn place(&self, header: &[u8]) -> Option<(u64, Option<u64>)> {
+        let (place, end) = match self {
+            Self::Placed { offset, total } => (offset.read(header)?, Some(total.read(header)?)),
+            Self::Numbered { number, first, end } => {
+                let place = number.read(header)?.checked_sub(*first)?;
+                let end = match end {
+                    LastPacket::Fixed(count) => Some(u64::from(*count)),
+                    LastPacket::Count(count) => Some(count.read(header)?),
+                    LastPacket::Mark(last) => (last.read(header)? != 0).then_some(place + 1),
+                };
+                let most = u64::from(MAX_PACKETS);
+                if place >= most || end.is_some_and(|end| end > most) {
+                    return None;
+                }
+                (place, end)
+            }
+        };
+        // An empty fragment has one packet, at its end.
+        let is_inside = end.is_none_or(|end| place < end || (place, end) == (0, 0));
+        is_inside.then_some((place, end))
+    }
+}
