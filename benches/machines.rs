@@ -39,8 +39,12 @@ const BATCH: u64 = 16;
 
 fn wire(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("wire");
-    let announcement =
-        |event| Announcement { event: EventId::new(event), timestamp: Timestamp::new(event), length: 1000 , lost_packets: 0 };
+    let announcement = |event| Announcement {
+        event: EventId::new(event),
+        timestamp: Timestamp::new(event),
+        length: 1000,
+        lost_packets: 0,
+    };
     group.throughput(Throughput::Elements(BATCH));
     let mut into = BytesMut::with_capacity(4096);
     group.bench_function("announcements/encode", |bench| {
@@ -294,7 +298,7 @@ fn assembly(criterion: &mut Criterion) {
                         event,
                         timestamp: Timestamp::default(),
                         length: length as u32,
-        lost_packets: 0,
+                        lost_packets: 0,
                     });
                     core.handle_announcements(LaneIndex::new(lane), offset, items, NOW).unwrap();
                 }

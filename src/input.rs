@@ -18,11 +18,11 @@ mod triggered;
 pub mod fuzzing;
 
 pub use check::{CheckContent, ContentCheck, WrongContent};
-pub use decode::{Decode, Decoded, Decoders, Follows};
 pub use datagrams::Datagrams;
+pub use decode::{Decode, Decoded, Decoders, Follows};
 pub use evb_core::framing::{
-    ByteOrder, Extent, FrameField, FrameLayout, Kept, LastPacket, LayoutError, LayoutKey, LengthCounts, Losses,
-    Mark, OnLoss, PacketLayout,
+    ByteOrder, Extent, FrameField, FrameLayout, Kept, LastPacket, LayoutError, LayoutKey, LengthCounts,
+    Losses, Mark, OnLoss, PacketLayout,
 };
 #[cfg(feature = "udp")]
 pub use evb_net::udp::Listening;

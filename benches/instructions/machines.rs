@@ -131,7 +131,12 @@ pub(super) fn builder_core(length: usize, datagrams: bool) -> BuilderCore<Policy
     events().for_each(|event| assignments.add(&mut last, event, now.as_nanos()));
     core.handle_assignments(&assignments, now).unwrap();
     let length = payload.len() as u32;
-    let announcements = events().map(|event| Announcement { event, timestamp: Timestamp::default(), length, lost_packets: 0 });
+    let announcements = events().map(|event| Announcement {
+        event,
+        timestamp: Timestamp::default(),
+        length,
+        lost_packets: 0,
+    });
     core.handle_announcements(LaneIndex::new(0), 0, announcements, now).unwrap();
     settle(&mut core, now, |core, lane| {
         core.write_records(LaneIndex::new(lane), &mut BytesMut::new());

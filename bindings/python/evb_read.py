@@ -84,6 +84,7 @@ CAUSES = {
     6: "lost in the network",
     7: "given up at the end of the run",
     8: "released by exclude",
+    9: "packets lost before the source",
     16: "excluded",
     17: "expendable",
 }

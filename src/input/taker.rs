@@ -19,10 +19,7 @@ pub(super) trait Taker: Clone + Send + Sync + 'static {
     fn take(&self, fragment: Fragment) -> impl Future<Output = Result<(), PushError>> + Send;
 
     /// Accepts fragments and removes them; one that is refused stays at the front.
-    fn take_many(
-        &self,
-        fragments: &mut Vec<Fragment>,
-    ) -> impl Future<Output = Result<(), PushError>> + Send {
+    fn take_many(&self, fragments: &mut Vec<Fragment>) -> impl Future<Output = Result<(), PushError>> + Send {
         async move {
             while let Some(fragment) = fragments.first().cloned() {
                 self.take(fragment).await?;
@@ -42,10 +39,7 @@ impl Taker for Source {
         self.push(fragment)
     }
 
-    fn take_many(
-        &self,
-        fragments: &mut Vec<Fragment>,
-    ) -> impl Future<Output = Result<(), PushError>> + Send {
+    fn take_many(&self, fragments: &mut Vec<Fragment>) -> impl Future<Output = Result<(), PushError>> + Send {
         self.push_many(fragments)
     }
 }

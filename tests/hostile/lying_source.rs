@@ -248,7 +248,8 @@ async fn flood(liar: &mut Liar) {
         bytes.extend_from_slice(&RecordHeader::Announce { count: 1024, offset }.encode());
         for item in 0..1024 {
             let event = EventId::new(10_000_000 + round * 1024 + item);
-            let announcement = Announcement { event, timestamp: Timestamp::default(), length: LIMIT , lost_packets: 0 };
+            let announcement =
+                Announcement { event, timestamp: Timestamp::default(), length: LIMIT, lost_packets: 0 };
             offset += announcement.lane_length();
             announcement.encode(&mut bytes);
         }

@@ -56,7 +56,8 @@ fn records(source: u16) -> Vec<Vec<u8>> {
         for event in events {
             let payload = payload(source, event);
             let (event, timestamp) = (EventId::new(event), Timestamp::new(event));
-            Announcement { event, timestamp, length: payload.len() as u32 , lost_packets: 0 }.encode(&mut bytes);
+            Announcement { event, timestamp, length: payload.len() as u32, lost_packets: 0 }
+                .encode(&mut bytes);
             lane.extend_from_slice(&encode_fragment_header(event, Checksum::of(&payload)));
             lane.extend_from_slice(&payload);
         }

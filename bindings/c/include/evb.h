@@ -235,6 +235,8 @@ enum evb_cause
     EVB_CAUSE_GIVEN_UP = 7,
     // An operator excluded the source while the event waited for its fragment.
     EVB_CAUSE_RELEASED = 8,
+    // Packets of the fragment were lost before they reached the source.
+    EVB_CAUSE_LOST_PACKETS = 9,
     // An operator had excluded the source from the run.
     EVB_CAUSE_EXCLUDED = 16,
     // The source is expendable: events are complete without it.

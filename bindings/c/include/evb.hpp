@@ -365,6 +365,8 @@ enum class cause : std::uint32_t {
     given_up = EVB_CAUSE_GIVEN_UP,
     // An operator excluded the source while the event waited for its fragment.
     released = EVB_CAUSE_RELEASED,
+    // Packets of the fragment were lost before they reached the source.
+    lost_packets = EVB_CAUSE_LOST_PACKETS,
     // An operator had excluded the source from the run.
     excluded = EVB_CAUSE_EXCLUDED,
     // The source is expendable: events are complete without it.

@@ -216,6 +216,8 @@ enum class Cause : std::uint8_t {
     given_up = 7,
     /// An operator excluded the source while the event waited for its fragment.
     released = 8,
+    /// Packets of the fragment were lost before they reached the source.
+    lost_packets = 9,
     /// An operator had excluded the source from the run.
     excluded = 16,
     /// Events are complete without the source.
@@ -234,6 +236,7 @@ inline std::string in_words(Cause cause) {
         case Cause::lost_in_network: return "lost in the network";
         case Cause::given_up: return "given up at the end of the run";
         case Cause::released: return "released by exclude";
+        case Cause::lost_packets: return "packets lost before the source";
         case Cause::excluded: return "excluded";
         case Cause::expendable: return "expendable";
     }

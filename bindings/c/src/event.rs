@@ -36,6 +36,8 @@ pub struct evb_fragment_view {
     pub source: u16,
     /// Agreement of the timestamp with the others of the event: an `evb_alignment`.
     pub alignment: u8,
+    /// Number of packets of the fragment that were lost before they reached the source.
+    pub lost_packets: u32,
 }
 
 /// State of a fragment that says whether it belongs to its event, by its timestamp.
@@ -85,6 +87,8 @@ pub enum evb_cause {
     EVB_CAUSE_GIVEN_UP = 7,
     /// An operator excluded the source while the event waited for its fragment.
     EVB_CAUSE_RELEASED = 8,
+    /// Packets of the fragment were lost before they reached the source.
+    EVB_CAUSE_LOST_PACKETS = 9,
     /// An operator had excluded the source from the run.
     EVB_CAUSE_EXCLUDED = 16,
     /// The source is expendable: events are complete without it.
@@ -132,6 +136,7 @@ fn view(fragment: FragmentView<'_>) -> evb_fragment_view {
         size: fragment.payload.len(),
         source: fragment.source.number(),
         alignment: state(fragment.alignment) as u8,
+        lost_packets: fragment.lost_packets,
     }
 }
 
@@ -378,7 +383,7 @@ pub extern "C" fn evb_cause_text(cause: u32) -> *const c_char {
     text.as_ptr()
 }
 
-const CAUSES: [(evb_cause, &CStr); 11] = [
+const CAUSES: [(evb_cause, &CStr); 12] = [
     (evb_cause::EVB_CAUSE_UNKNOWN, c"unknown"),
     (evb_cause::EVB_CAUSE_DOWN, c"down"),
     (evb_cause::EVB_CAUSE_SILENT, c"silent until the deadline"),
@@ -388,6 +393,7 @@ const CAUSES: [(evb_cause, &CStr); 11] = [
     (evb_cause::EVB_CAUSE_LOST_IN_NETWORK, c"lost in the network"),
     (evb_cause::EVB_CAUSE_GIVEN_UP, c"given up at the end of the run"),
     (evb_cause::EVB_CAUSE_RELEASED, c"released by exclude"),
+    (evb_cause::EVB_CAUSE_LOST_PACKETS, c"packets lost before the source"),
     (evb_cause::EVB_CAUSE_EXCLUDED, c"excluded"),
     (evb_cause::EVB_CAUSE_EXPENDABLE, c"expendable"),
 ];

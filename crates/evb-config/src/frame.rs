@@ -5,7 +5,7 @@ mod given_field;
 use evb_core::{
     framing::{
         ByteOrder, Extent, FrameLayout, Kept, LayoutError, LayoutKey, LengthCounts, MAX_FRAME_PART, Mark,
-        USUAL_RESYNC,
+        PacketLayout, USUAL_RESYNC,
     },
     units::Bytes,
 };
@@ -21,6 +21,9 @@ pub(super) use given_field::{GivenField, GivenLength};
 
 /// The key of the layout in a source.
 const FRAME: &str = "input.frame";
+
+/// The keys that tell where a payload ends.
+const EXTENTS: [&str; 3] = ["input.frame.length", "input.frame.payload", "input.frame.delimiter"];
 
 /// The layout as the configuration gives it.
 #[derive(Deserialize)]
@@ -82,7 +85,7 @@ pub(super) struct GivenFrame {
     clock: Option<GivenField>,
     /// The bytes that become the fragment: the whole frame, or its payload.
     ///
-    /// Default: `"frame"`
+    /// Default: `"frame"`, and with `packets` the payloads of all packets
     #[serde(default)]
     keep: GivenKeep,
     /// The number of bytes that may be skipped in search of the next frame, before the connection
@@ -145,6 +148,7 @@ pub(super) enum GivenCounted {
     Payload,
     Frame,
     Rest,
+    Tail,
 }
 
 impl From<GivenCounted> for LengthCounts {
@@ -153,6 +157,7 @@ impl From<GivenCounted> for LengthCounts {
             GivenCounted::Payload => Self::Payload,
             GivenCounted::Frame => Self::Frame,
             GivenCounted::Rest => Self::Rest,
+            GivenCounted::Tail => Self::Tail,
         }
     }
 }
@@ -187,8 +192,55 @@ impl Form for HexBytes {
 }
 
 impl GivenFrame {
-    /// Returns the layout, or notes what is wrong with it.
+    /// Returns the layout of the frames of a stream, or notes what is wrong with it.
     pub(super) fn checked(self, source: &Section<'_>) -> Option<FrameLayout> {
+        let extent = self.extent(source, self.order.into());
+        if matches!(extent, Some(Extent::Stated { counted: LengthCounts::Tail, .. })) {
+            let reason = "only a datagram has an end at which the payload could be";
+            source.refuse("input.frame.length.counts", reason, "write counts = \"payload\" or \"rest\"");
+            return None;
+        }
+        self.with_extent(source, extent, None)
+    }
+
+    /// Returns the layout of datagrams, or notes what is wrong with it.
+    pub(super) fn checked_datagram(
+        self,
+        source: &Section<'_>,
+        packets: Option<PacketLayout>,
+    ) -> Option<FrameLayout> {
+        let extent = if EXTENTS.into_iter().any(|key| source.has(key)) {
+            self.extent(source, self.order.into())
+        } else {
+            Some(Extent::Datagram)
+        };
+        if packets.is_none() {
+            return self.with_extent(source, extent, None);
+        }
+        let (frame, delimited) = ("input.frame.keep", "input.frame.delimiter");
+        if source.has(frame) && matches!(self.keep, GivenKeep::Frame) {
+            let reason = "a fragment of packets has their payloads only";
+            source.refuse(frame, reason, "write keep = \"payload\", or leave it out");
+        }
+        if source.has(delimited) {
+            let reason = "a packet ends with its datagram";
+            source.refuse(delimited, reason, "remove it");
+            return None;
+        }
+        Self { keep: GivenKeep::Payload, ..self }.with_extent(source, extent, packets)
+    }
+
+    /// Returns the order of the bytes of numbers.
+    pub(super) fn order(&self) -> ByteOrder {
+        self.order.into()
+    }
+
+    fn with_extent(
+        self,
+        source: &Section<'_>,
+        extent: Option<Extent>,
+        packets: Option<PacketLayout>,
+    ) -> Option<FrameLayout> {
         let order = self.order.into();
         let read = |key: &str, field: Option<&GivenField>| match field {
             Some(field) => field.checked(source, key, order).map(Some),
@@ -196,7 +248,6 @@ impl GivenFrame {
         };
         let counter = read("input.frame.counter", self.counter.as_ref());
         let clock = read("input.frame.clock", self.clock.as_ref());
-        let extent = self.extent(source, order);
         let (counter, clock, extent) = (counter?, clock?, extent?);
         let end = self.end.unwrap_or_default();
         if matches!(extent, Extent::Delimited(_)) && !end.is_empty() {
@@ -222,6 +273,7 @@ impl GivenFrame {
                 GivenKeep::Payload => Kept::Payload,
             },
             resync: self.resync.unwrap_or(USUAL_RESYNC),
+            packets,
             ..FrameLayout::new(self.header, extent)
         };
         if self.resync.is_some() && !layout.can_resync() {
@@ -231,7 +283,8 @@ impl GivenFrame {
         match layout.check() {
             Ok(()) => Some(layout),
             Err(error) => {
-                let key = format!("{FRAME}.{}", error.key().name());
+                let table = if error.key().is_of_packets() { "input.packets" } else { FRAME };
+                let key = format!("{table}.{}", error.key().name());
                 source.refuse(&key, error.to_string(), remedy(&error));
                 None
             }
@@ -240,8 +293,7 @@ impl GivenFrame {
 
     /// Returns what tells where a payload ends.
     fn extent(&self, source: &Section<'_>, order: ByteOrder) -> Option<Extent> {
-        let keys = ["input.frame.length", "input.frame.payload", "input.frame.delimiter"];
-        let given: Vec<&str> = keys.into_iter().filter(|key| source.has(key)).collect();
+        let given: Vec<&str> = EXTENTS.into_iter().filter(|key| source.has(key)).collect();
         match given[..] {
             [] => {
                 let reason = "nothing tells where a frame ends";
@@ -294,6 +346,10 @@ fn remedy(error: &LayoutError) -> String {
             format!("write trailer = {end} or more, or leave it out")
         }
         LayoutError::BehindDelimiter { key } => format!("remove {key}"),
+        LayoutError::Uncounted => {
+            "add the counter of the fragment, which all its packets have, as counter = { at = 4, bytes = 4 }"
+                .to_owned()
+        }
         LayoutError::NoUnit => "write unit = 1".to_owned(),
         LayoutError::Empty => "give a header, or a payload of at least 1 B".to_owned(),
     }

@@ -1,6 +1,7 @@
 //! `source.input`: the origin of a source's fragments.
 
 mod boards;
+mod datagrams;
 mod moments;
 
 use std::{net::SocketAddr, path::PathBuf};
@@ -23,6 +24,9 @@ use super::{
     trigger::{Group, MulticastGroup},
 };
 use boards::{check_front_ends, connected};
+pub(super) use datagrams::SenderAddress;
+pub use datagrams::{DatagramPlace, Sender};
+use datagrams::{GivenDatagrams, GivenOnLoss, GivenPackets};
 use moments::made_on;
 
 /// The origin of a source's fragments.
@@ -71,7 +75,7 @@ pub enum Input {
         /// As in [`Input::Tcp`].
         frame: Option<FrameLayout>,
     },
-    /// Frames of a board to which the source connects.
+    /// Frames of a board to which the source connects, or datagrams of boards.
     Board {
         /// The place where the board is found.
         place: BoardPlace,
@@ -89,6 +93,8 @@ pub enum BoardPlace {
     Tcp(Endpoint),
     /// A Unix socket, a FIFO, a character device or a file.
     Path(PathBuf),
+    /// The board sends datagrams.
+    Udp(DatagramPlace),
 }
 
 /// The distribution of the sizes of generated fragments.
@@ -303,6 +309,47 @@ pub(super) enum GivenInput {
         #[serde(default, with = "As::<Word<BeforeStart>>")]
         before_start: Option<BeforeStart>,
     },
+    /// Datagrams that boards send over UDP.
+    Udp {
+        /// The address and port at which the datagrams arrive.
+        #[serde(with = "As::<Address>")]
+        listen: Endpoint,
+        /// The multicast group to which the boards send, with the port of `listen`.
+        ///
+        /// Default: none
+        #[serde(default, with = "As::<Host>")]
+        group: Option<String>,
+        /// The network interface on which the source joins the group, by its address or name.
+        #[serde(default, with = "As::<Host>")]
+        interface: Option<String>,
+        /// The only sender whose datagrams are used: a host, or a host and a port. Several sources
+        /// may listen at one address if each names another sender with its port.
+        ///
+        /// Default: all senders
+        #[serde(default, with = "As::<SenderAddress>")]
+        from: Option<Sender>,
+        /// The [layout of the frames](#frame) that the boards send. Without `length`, `payload` and
+        /// `delimiter`, a frame ends with its datagram.
+        frame: GivenFrame,
+        /// The [packets](#packets) of which a fragment consists.
+        ///
+        /// Default: none: each datagram has whole frames
+        packets: Option<GivenPackets>,
+        /// What becomes of a fragment of which packets were lost.
+        ///
+        /// Default: `"drop"`
+        on_loss: Option<GivenOnLoss>,
+        /// The number of bytes that may wait in the socket.
+        ///
+        /// Default: `"8 MiB"`
+        #[serde(default, with = "As::<Positive<Bytes>>")]
+        receive_buffer: Option<Bytes>,
+        /// The treatment of fragments that arrive before the run has started.
+        ///
+        /// Default: `"discard"` under run control, else `"keep"`
+        #[serde(default, with = "As::<Word<BeforeStart>>")]
+        before_start: Option<BeforeStart>,
+    },
 }
 
 /// Returns the schema of a generator or replay with the key `on = "multicast"`.
@@ -455,6 +502,27 @@ impl GivenInput {
                 let frame = frame.checked(source)?;
                 Some(Input::Board { place: BoardPlace::Path(path), before_start, frame })
             }
+            Self::Udp {
+                listen,
+                group,
+                interface,
+                from,
+                frame,
+                packets,
+                on_loss,
+                receive_buffer,
+                before_start,
+            } => GivenDatagrams {
+                group,
+                interface,
+                from,
+                frame,
+                packets,
+                on_loss,
+                receive_buffer,
+                before_start,
+            }
+            .checked(source, listen),
             Self::Unix { path, frame, before_start, front_ends } => {
                 let has_frame = frame.is_some();
                 let frame = frame.and_then(|frame| frame.checked(source));

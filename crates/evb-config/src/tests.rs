@@ -1,3 +1,4 @@
+mod datagrams;
 mod documents;
 mod frames;
 mod garbled;

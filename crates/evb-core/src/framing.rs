@@ -11,7 +11,7 @@ mod tests;
 pub use field::{ByteOrder, FrameField};
 pub use layout_error::{LayoutError, LayoutKey};
 pub use losses::Losses;
-pub use packets::{LastPacket, MAX_PACKETS, OnLoss, PacketLayout};
+pub use packets::{LastPacket, MAX_OPEN_FRAGMENTS, MAX_PACKETS, OnLoss, PacketLayout};
 
 use crate::units::Bytes;
 

@@ -6,7 +6,7 @@ mod tests;
 use std::{
     collections::HashMap,
     io,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     thread,
@@ -16,15 +16,16 @@ use std::{
 use evb::{
     file::Selection,
     input::{
-        self, BoardStream, Decoders, Framing, FrontEndListener, Generator, Replay, ReplayError,
-        push_at_triggers,
+        self, BoardDatagrams, BoardStream, Datagrams, Decoders, Framing, FrontEndListener, Generator,
+        Listening, Replay, ReplayError, push_at_triggers,
     },
     role::RoleError,
     source::{BeforeStart, FrontEnds, Readout, Source, SourceConfig},
     trigger_feed::TriggerListener,
 };
 use evb_config::{
-    BoardPlace, ContentCheck, FragmentSize, Input, MadeOn, PlantedFault, ReplayFormat, SourceEntry,
+    BoardPlace, ContentCheck, DatagramPlace, Endpoint, FragmentSize, Input, MadeOn, PlantedFault,
+    ReplayFormat, Sender, SourceEntry,
 };
 use evb_core::{id::SourceId, units::Bytes};
 use evb_net::resolve::{ResolveError, resolve};
@@ -145,12 +146,32 @@ impl Inputs {
                 let front_ends = FrontEnds::new(own.unwrap_or(before_start), *front_ends);
                 self.start_listening(config, front_ends, open).await
             }
+            Input::Board { place: BoardPlace::Udp(place), before_start: own, frame } => {
+                let decoder = Datagrams::new(frame.clone(), entry.max_fragment, place.on_loss)?;
+                let front_ends = FrontEnds::new(own.unwrap_or(before_start), 0);
+                let (listening, host) = listening(place).await?;
+                let config = SourceConfig { front_ends: Some(front_ends.clone()), ..config };
+                let open = async move || {
+                    let boards = BoardDatagrams::open(&listening, decoder).map_err(|reason| {
+                        let address = listening.address.to_string();
+                        let remedy = "give a free port of this host and an interface that it has, or stop the program that uses this one";
+                        InputError::Listen { address, reason, remedy }
+                    })?;
+                    let boards = boards.with_front_ends(front_ends);
+                    Ok(match host {
+                        Some(host) => boards.of_host(host),
+                        None => boards,
+                    })
+                };
+                self.start_fed(config, open, BoardDatagrams::serve).await
+            }
             Input::Board { place, before_start: own, frame } => {
                 let decoders = Framing::new(frame.clone(), entry.max_fragment)?.decoders();
                 let front_ends = FrontEnds::new(own.unwrap_or(before_start), 1);
                 let board = match place {
                     BoardPlace::Tcp(address) => BoardStream::tcp(address.to_string(), decoders),
                     BoardPlace::Path(path) => BoardStream::path(path, decoders),
+                    BoardPlace::Udp(_) => unreachable!("the arm before takes datagrams"),
                 };
                 let board = board.with_front_ends(front_ends.clone());
                 let config = SourceConfig { front_ends: Some(front_ends), ..config };
@@ -243,6 +264,28 @@ impl Inputs {
 fn decoders(entry: &SourceEntry) -> Result<Option<Decoders>, InputError> {
     let Some(frame) = entry.input.frame() else { return Ok(None) };
     Ok(Some(Framing::new(frame.clone(), entry.max_fragment)?.decoders()))
+}
+
+/// Returns the place where datagrams arrive, and the host from which they come, if only the host is
+/// given.
+async fn listening(place: &DatagramPlace) -> Result<(Listening, Option<IpAddr>), InputError> {
+    let DatagramPlace { listen, group, interface, from, receive_buffer, .. } = place;
+    let address = first(&listen.to_string()).await?;
+    let (mut host, mut sender) = (None, None);
+    if let Some(Sender { host: name, port }) = from {
+        let found = first(&Endpoint { host: name.clone(), port: port.unwrap_or(0) }.to_string()).await?;
+        match port {
+            Some(_) => sender = Some(found),
+            None => host = Some(found.ip()),
+        }
+    }
+    let (group, interface) = (*group, interface.clone());
+    Ok((Listening { address, group, interface, from: sender, receive_buffer: *receive_buffer }, host))
+}
+
+async fn first(address: &str) -> Result<SocketAddr, InputError> {
+    let found = resolve(address).await?;
+    found.first().copied().ok_or_else(|| InputError::System(io::ErrorKind::NotFound.into()))
 }
 
 fn with_decoders(listener: FrontEndListener, decoders: Option<Decoders>) -> FrontEndListener {

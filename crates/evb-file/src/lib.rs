@@ -64,7 +64,7 @@ pub use reader::{Batch, Batches, EventFile, Events, ReadAhead, Records, Recovery
 pub use realign::RealignReport;
 pub use runs::{EpochRange, FoundRun, ParseChoiceError, ParseEpochsError, RunChoice, RunsError, Selection};
 pub use verify::{
-    Damage, Duplicate, FileReport, Foreign, Gap, IncompleteEvent, Listed, EventsOfSource, NotClosed,
+    Damage, Duplicate, EventsOfSource, FileReport, Foreign, Gap, IncompleteEvent, Listed, NotClosed,
     RunReport, SharedNumber, Superseded, TornTail, Unreadable, VerifyError, VerifyOptions, VerifyReport,
     WithoutSource, files_of_run, find_runs, verify, verify_watched,
 };

@@ -28,9 +28,7 @@ pub(crate) use display::named;
 pub use findings::{
     Damage, Duplicate, Foreign, Gap, IncompleteEvent, NotClosed, Superseded, TornTail, Unreadable,
 };
-pub use report::{
-    FileReport, Listed, EventsOfSource, RunReport, SharedNumber, VerifyReport, WithoutSource,
-};
+pub use report::{EventsOfSource, FileReport, Listed, RunReport, SharedNumber, VerifyReport, WithoutSource};
 use tally::Tally;
 
 /// The finding about a file whose index is intact, but not that of its records.

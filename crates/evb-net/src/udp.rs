@@ -29,4 +29,9 @@ pub use crate::progress::Progress;
 pub use options::{Buffers, UdpOptions};
 
 #[cfg(feature = "udp")]
-pub use {counts::UdpCounts, open::{Listening, listen, open}, pool::Run, socket::DatagramSocket};
+pub use {
+    counts::UdpCounts,
+    open::{Listening, listen, open},
+    pool::Run,
+    socket::DatagramSocket,
+};

@@ -6,7 +6,10 @@ use std::{collections::VecDeque, time::Duration};
 
 use evb_core::{
     fragment::{Fragment, Timestamp},
-    framing::{Extent, FrameField, FrameLayout, LayoutError, LengthCounts, Losses, OnLoss, PacketLayout},
+    framing::{
+        Extent, FrameField, FrameLayout, LayoutError, LengthCounts, Losses, MAX_OPEN_FRAGMENTS, OnLoss,
+        PacketLayout,
+    },
     id::EventId,
     time::Instant,
     units::Bytes,
@@ -14,16 +17,13 @@ use evb_core::{
 
 use self::open_fragment::{Added, OpenFragment, Packet};
 
-/// Most fragments that wait for packets.
-const MOST_OPEN: usize = 16;
-
 /// Time without a packet after which a fragment is given up.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Number of ended fragments whose further packets are known to be late.
 const REMEMBERED: usize = 256;
 
-/// The packets of the fragments of a board. Memory: at most [`MOST_OPEN`] fragments.
+/// The packets of the fragments of a board. Memory: at most [`MAX_OPEN_FRAGMENTS`] fragments.
 #[derive(Debug)]
 pub(super) struct Reassembly {
     layout: FrameLayout,
@@ -90,7 +90,7 @@ impl Reassembly {
                 return;
             }
             None => {
-                if self.open.len() == MOST_OPEN {
+                if self.open.len() == MAX_OPEN_FRAGMENTS {
                     self.end_first(now, out);
                 }
                 self.insert(OpenFragment::new(&packet, self.limit))
@@ -193,7 +193,7 @@ impl Reassembly {
         let most = u64::MAX >> (64 - u32::from(width));
         let is_later = |open: &OpenFragment| {
             let ahead = open.counter().wrapping_sub(fragment.counter()) & most;
-            (1..=MOST_OPEN as u64).contains(&ahead)
+            (1..=MAX_OPEN_FRAGMENTS as u64).contains(&ahead)
         };
         let index = self.open.iter().rposition(|open| !is_later(open)).map_or(0, |index| index + 1);
         self.open.insert(index, fragment);

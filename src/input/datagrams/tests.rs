@@ -266,8 +266,7 @@ fn what_is_no_packet_is_counted_and_opens_no_fragment() {
     assert_eq!(losses.garbage_bytes, 2 + 6 + 6 + 306);
     assert_eq!(decoder.next_timeout(), None);
     // A packet that contradicts the others of its fragment changes nothing.
-    let all: [&[u8]; 3] =
-        [&[1, 0, 2, b'E', b'V', 7], &[1, 1, 3, b'E', b'V', 9], &[1, 1, 2, b'E', b'V', 8]];
+    let all: [&[u8]; 3] = [&[1, 0, 2, b'E', b'V', 7], &[1, 1, 3, b'E', b'V', 9], &[1, 1, 2, b'E', b'V', 8]];
     assert_eq!(taken(&mut decoder, &all, 2), [(1, vec![7, 8], 0)]);
     assert_eq!(decoder.losses().bad_lengths, 3);
 }

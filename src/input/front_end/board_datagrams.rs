@@ -189,13 +189,12 @@ impl BoardDatagrams {
         let rest = due.map_or(LOOKS, |due| due.since(clock::now()));
         let Self { socket, host, of_others, decoder, fragments, front_ends, starts, .. } = self;
         let arrive = poll_fn(|cx| {
-            let before = front_ends.starts();
+            note_start(front_ends, starts, decoder, fragments);
             let (now, mut count) = (clock::now(), 0);
             let received = socket.poll_recv(cx, BUDGET, |from, run| {
                 count += run.len();
                 decode(from, run, *host, of_others, decoder, now, fragments);
             });
-            *starts = before;
             match received {
                 // A socket that is broken stays silent, which the supervisor sees.
                 Err(error) if count == 0 => {
@@ -224,15 +223,7 @@ impl BoardDatagrams {
 
     /// Pushes the fragments that are ready.
     async fn push(&mut self, taker: &impl Taker, log: &mut BoardLog) -> Result<(), PushError> {
-        let front_ends = &self.front_ends;
-        if front_ends.starts() != self.starts {
-            self.starts = front_ends.starts();
-            let mut discarded = self.decoder.begin();
-            if front_ends.before_start() == BeforeStart::Discard {
-                discarded += self.fragments.drain(..).len() as u64;
-            }
-            (0..discarded).for_each(|_| front_ends.count_discarded());
-        }
+        note_start(&self.front_ends, &mut self.starts, &mut self.decoder, &mut self.fragments);
         while !self.fragments.is_empty() {
             match taker.take_many(&mut self.fragments).await {
                 Ok(()) => {}
@@ -251,6 +242,25 @@ impl BoardDatagrams {
         let unused_packets = own.unused_packets + self.of_others;
         Losses { unused_packets, socket_drops: self.drops, ..own }
     }
+}
+
+/// Begins with new packets if the run has started. Unless the run keeps what came before, fragments
+/// that were ready by then are discarded.
+fn note_start(
+    front_ends: &FrontEnds,
+    starts: &mut u64,
+    decoder: &mut Datagrams,
+    fragments: &mut Vec<Fragment>,
+) {
+    let now = front_ends.starts();
+    if std::mem::replace(starts, now) == now {
+        return;
+    }
+    let mut discarded = decoder.begin();
+    if front_ends.before_start() == BeforeStart::Discard {
+        discarded += fragments.drain(..).len() as u64;
+    }
+    (0..discarded).for_each(|_| front_ends.count_discarded());
 }
 
 /// Decodes the datagrams of a sender.

@@ -113,6 +113,7 @@ fn causes_have_the_words_and_codes_of_evb() {
         (evb_cause::EVB_CAUSE_LOST_IN_NETWORK, Cause::LostInNetwork),
         (evb_cause::EVB_CAUSE_GIVEN_UP, Cause::GivenUp),
         (evb_cause::EVB_CAUSE_RELEASED, Cause::Released),
+        (evb_cause::EVB_CAUSE_LOST_PACKETS, Cause::LostPackets),
         (evb_cause::EVB_CAUSE_EXCLUDED, Cause::Excluded),
         (evb_cause::EVB_CAUSE_EXPENDABLE, Cause::Expendable),
     ];

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use evb_core::{
+    framing::MAX_OPEN_FRAGMENTS,
     id::{BuilderId, SourceId},
     index::{BuilderIndex, SourceIndex},
     source::front_end_memory,
@@ -16,7 +17,7 @@ use super::{
     flow::{flow, on_line, utilisation},
     nodes::{self, NodeSum},
 };
-use crate::{BuilderEntry, Config, Input, Layout, Link, MadeOn, ShapingMode, SourceEntry};
+use crate::{BoardPlace, BuilderEntry, Config, Input, Layout, Link, MadeOn, ShapingMode, SourceEntry};
 
 /// The needs of a configuration that admission control compares with limits: the loads of links and
 /// ports, the bytes under way, and the memory and file descriptors of the roles.
@@ -297,6 +298,9 @@ fn of_source(config: &Config, source: &SourceEntry) -> Bytes {
         Input::Generator { .. } | Input::Replay { .. } => source.backlog,
         Input::Tcp { front_ends, .. } | Input::Unix { front_ends, .. } => {
             source.backlog + front_end_memory(source.max_fragment, *front_ends)
+        }
+        Input::Board { place: BoardPlace::Udp(_), .. } => {
+            source.backlog + source.max_fragment * MAX_OPEN_FRAGMENTS as u64
         }
         Input::Board { .. } => source.backlog + front_end_memory(source.max_fragment, 1),
     };

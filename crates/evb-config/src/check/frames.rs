@@ -50,6 +50,9 @@ fn letter(key: LayoutKey) -> char {
         LayoutKey::Magic => 'M',
         LayoutKey::Length => 'L',
         LayoutKey::Counter => 'N',
+        LayoutKey::Number | LayoutKey::Offset => 'P',
+        LayoutKey::Count | LayoutKey::Total => 'C',
+        LayoutKey::Last => 'E',
         _ => 'T',
     }
 }
@@ -76,7 +79,11 @@ pub fn picture(frame: &FrameLayout) -> String {
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
     let payload = match &frame.extent {
         Extent::Fixed(payload) => format!("payload of {payload} B"),
+        Extent::Stated { counted: LengthCounts::Tail, .. } => {
+            "other bytes, then the payload at the end of the datagram".to_owned()
+        }
         Extent::Stated { .. } => "payload".to_owned(),
+        Extent::Datagram => "payload, up to the end of the datagram".to_owned(),
         Extent::Delimited(delimiter) => format!("payload, up to and with {}", hex(delimiter)),
     };
     let _ = writeln!(page, "  {header:>6}   {payload}");
@@ -100,6 +107,7 @@ pub fn picture(frame: &FrameLayout) -> String {
         let _ = writeln!(page, "  {} {}, {}", letter(key), key.name(), words(frame, key, field));
     }
     let kept = match frame.keep {
+        _ if frame.packets.is_some() => "the payloads of all packets with one counter are the fragment",
         Kept::Frame => "the whole frame without padding is the fragment",
         Kept::Payload => "the payload is the fragment",
     };
@@ -127,7 +135,7 @@ fn words(frame: &FrameLayout, key: LayoutKey, field: &FrameField) -> String {
         && let Extent::Stated { unit, counted, .. } = &frame.extent
     {
         words += match counted {
-            LengthCounts::Payload => ", counts the payload",
+            LengthCounts::Payload | LengthCounts::Tail => ", counts the payload",
             LengthCounts::Frame => ", counts header, payload and trailer",
             LengthCounts::Rest => ", counts everything behind it",
         };

@@ -99,7 +99,7 @@ impl Form for BitRange {
 
 impl GivenField {
     /// Returns the field at `key`, or notes what is wrong with it.
-    pub(super) fn checked(&self, source: &Section<'_>, key: &str, order: ByteOrder) -> Option<FrameField> {
+    pub(crate) fn checked(&self, source: &Section<'_>, key: &str, order: ByteOrder) -> Option<FrameField> {
         let order = self.order.map_or(order, Into::into);
         let bits = self.bits.filter(|_| source.is_good(&format!("{key}.bits")));
         if source.is_wrong(key) || source.is_wrong(&format!("{key}.bits")) {

@@ -40,7 +40,12 @@ pub enum LayoutKey {
 }
 
 impl LayoutKey {
-    /// Returns the key in the table `frame`.
+    /// Returns true if the key is in the table `packets`, and not in `frame`.
+    pub const fn is_of_packets(self) -> bool {
+        matches!(self, Self::Number | Self::Count | Self::Last | Self::Offset | Self::Total)
+    }
+
+    /// Returns the key in its table.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Magic => "magic",

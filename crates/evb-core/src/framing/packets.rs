@@ -5,6 +5,9 @@ use super::{FrameField, LayoutKey};
 /// Most packets of a fragment.
 pub const MAX_PACKETS: u32 = 1 << 14;
 
+/// Most fragments of a source that wait for packets at the same time.
+pub const MAX_OPEN_FRAGMENTS: usize = 16;
+
 /// The fields by which the packets of a fragment are put together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PacketLayout {

@@ -84,7 +84,9 @@ impl RunReport {
             }),
         );
         let lossy = self.sources.iter().filter(|source| source.lossy > 0).take(NAMED_ABSENCES);
-        texts.extend(lossy.map(|source| format!("{} with lost packets of source {}", source.lossy, source.id)));
+        texts.extend(
+            lossy.map(|source| format!("{} with lost packets of source {}", source.lossy, source.id)),
+        );
         (!texts.is_empty()).then(|| texts.join(", "))
     }
 }

@@ -223,7 +223,8 @@ impl Announcement {
 
     /// Decodes an announcement from its 24 bytes.
     pub fn decode(bytes: &[u8; ANNOUNCEMENT]) -> Self {
-        let [e0, e1, e2, e3, e4, e5, e6, e7, t0, t1, t2, t3, t4, t5, t6, t7, l0, l1, l2, l3, n0, n1, n2, n3] = *bytes;
+        let [e0, e1, e2, e3, e4, e5, e6, e7, t0, t1, t2, t3, t4, t5, t6, t7, l0, l1, l2, l3, n0, n1, n2, n3] =
+            *bytes;
         Self {
             event: EventId::new(u64::from_le_bytes([e0, e1, e2, e3, e4, e5, e6, e7])),
             timestamp: Timestamp::new(u64::from_le_bytes([t0, t1, t2, t3, t4, t5, t6, t7])),

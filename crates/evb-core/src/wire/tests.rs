@@ -47,7 +47,7 @@ fn golden_bytes_of_every_record() {
     encode_commit(7, core::slice::from_ref(&(9..10)), &mut commit);
     assert_eq!(hex(&commit), "0400010010000000070000000000000009000000000000000a00000000000000");
     let mut announcement = BytesMut::new();
-    Announcement { event: EventId::new(5), timestamp: Timestamp::new(6), length: 7 , lost_packets: 0 }
+    Announcement { event: EventId::new(5), timestamp: Timestamp::new(6), length: 7, lost_packets: 0 }
         .encode(&mut announcement);
     assert_eq!(hex(&announcement), "050000000000000006000000000000000700000000000000");
     let mut resend = BytesMut::new();

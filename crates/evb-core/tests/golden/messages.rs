@@ -395,7 +395,7 @@ fn lane(source: u32) -> LaneReport {
 
 fn records() -> Vec<Example> {
     let mut announce = BytesMut::from(&RecordHeader::Announce { count: 1, offset: 7 }.encode()[..]);
-    Announcement { event: EventId::new(42), timestamp: Timestamp::new(0x0102), length: 9 , lost_packets: 0 }
+    Announcement { event: EventId::new(42), timestamp: Timestamp::new(0x0102), length: 9, lost_packets: 0 }
         .encode(&mut announce);
     let data = [&RecordHeader::Data { length: 3, offset: 41 }.encode()[..], b"evb"].concat();
     let (mut commit, mut resend) = (BytesMut::new(), BytesMut::new());

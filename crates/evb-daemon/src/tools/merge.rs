@@ -134,7 +134,10 @@ fn tell(report: &MergeReport, format: FormatVersion, out: &mut dyn Write) -> io:
     }
     if report.without_states > 0 {
         let events = counted(report.without_states, "event");
-        writeln!(out, "format 1 has no states of alignment and no numbers of lost packets: those of {events} are left out")?;
+        writeln!(
+            out,
+            "format 1 has no states of alignment and no numbers of lost packets: those of {events} are left out"
+        )?;
     }
     for (count, [one, many], what) in [
         (report.other_epochs, ["record", "records"], "left out, as --epoch asks"),

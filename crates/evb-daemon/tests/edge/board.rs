@@ -89,6 +89,11 @@ pub(crate) struct Crate {
 
 impl Crate {
     pub(crate) fn start(boards: &[Board]) -> Self {
+        Self::start_with(&boards.iter().map(|board| source(board.source, board.port)).collect::<String>())
+    }
+
+    /// Starts an evbd with these sections of sources.
+    pub(crate) fn start_with(sources: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let ports = evb_needs::free_ports(4);
         let folder = dir.path().display();
@@ -99,9 +104,7 @@ impl Crate {
              [[builder]]\nid = 1\nlisten = \"127.0.0.1:{}\"\nsink = {{ kind = \"file\", path = \"{folder}/out\" }}\n",
             ports[0], ports[1], ports[2], ports[3]
         );
-        for board in boards {
-            text += &source(board.source, board.port);
-        }
+        text += sources;
         fs::write(dir.path().join("evb.toml"), text).unwrap();
         let log = fs::File::options().create(true).append(true).open(dir.path().join("log")).unwrap();
         let mut command = signals::evbd();

@@ -15,7 +15,7 @@ use crate::{
 /// Longer than a source waits for the next bytes of a stream, also on a host with much load.
 const PAUSE: Duration = Duration::from_millis(200);
 
-fn announce(system: &Crate, numbers: RangeInclusive<u64>) {
+pub(crate) fn announce(system: &Crate, numbers: RangeInclusive<u64>) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     for number in numbers {
         let datagram = Announcement { number, sent_ns: 0 }.encode();
@@ -24,7 +24,7 @@ fn announce(system: &Crate, numbers: RangeInclusive<u64>) {
     }
 }
 
-fn settled(system: &Crate, events: u64) {
+pub(crate) fn settled(system: &Crate, events: u64) {
     system::wait_for(system.path(), "settled", |status| {
         let of = |outcome: &str| status["survey"]["events"][outcome].as_u64().unwrap_or(0);
         of("complete") + of("incomplete") == events
@@ -34,8 +34,7 @@ fn settled(system: &Crate, events: u64) {
 /// Ends the run; returns its summary after a look at all events: each fragment is, byte for byte,
 /// what its board sent for this event.
 fn end(system: &Crate) -> Value {
-    system.does(&["stop"]);
-    system::wait_for(system.path(), "over", |status| status["runs"] == 1);
+    let summary = stopped(system);
     for path in files_at(&system.path().join("out")).unwrap() {
         for event in EventFile::open(path).unwrap().events().map(Result::unwrap) {
             for fragment in event.fragments() {
@@ -44,6 +43,13 @@ fn end(system: &Crate) -> Value {
             }
         }
     }
+    summary
+}
+
+/// Ends the run, and returns its summary.
+pub(crate) fn stopped(system: &Crate) -> Value {
+    system.does(&["stop"]);
+    system::wait_for(system.path(), "over", |status| status["runs"] == 1);
     serde_json::from_slice(&fs::read(system.path().join("summary.json")).unwrap()).unwrap()
 }
 
@@ -92,7 +98,7 @@ fn what_boards_lose_is_named_and_no_event_has_a_foreign_byte() {
     let log = system.log();
     for words in [
         "is connected to this source",
-        "sent what is no frame: ",
+        "evb cannot use all that the board of this source sent: ",
         "has closed its connection to this source, after 149 frames",
     ] {
         assert!(log.contains(words), "no `{words}` in\n{log}");
@@ -176,7 +182,7 @@ fn a_capture_is_decoded_and_the_example_is_drawn() {
 }
 
 /// Runs a command of evbd; returns its output and its exit code.
-fn evbd(words: &[&str], paths: &[&Path]) -> (String, Option<i32>) {
+pub(crate) fn evbd(words: &[&str], paths: &[&Path]) -> (String, Option<i32>) {
     let output = Command::new(env!("CARGO_BIN_EXE_evbd")).args(words).args(paths).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
     (String::from_utf8(text).unwrap(), output.status.code())

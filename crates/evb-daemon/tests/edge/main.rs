@@ -21,6 +21,7 @@ mod schedules;
 mod detector;
 mod misaligned;
 mod owing;
+mod packets;
 
 mod system;
 mod unused;

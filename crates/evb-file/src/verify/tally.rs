@@ -10,7 +10,7 @@ use evb_core::{
     id::{Epoch, EventId, SourceId},
 };
 
-use super::{Duplicate, Gap, IncompleteEvent, EventsOfSource, RunReport, Superseded, WithoutSource};
+use super::{Duplicate, EventsOfSource, Gap, IncompleteEvent, RunReport, Superseded, WithoutSource};
 use crate::format::Record;
 
 /// The facts kept about one copy of an event, in 24 bytes.

@@ -11,7 +11,7 @@ use evb_core::{
 use proptest::prelude::*;
 
 use super::{
-    Gap, EventsOfSource, RunReport, VerifyError, VerifyOptions, VerifyReport, verify, verify_watched,
+    EventsOfSource, Gap, RunReport, VerifyError, VerifyOptions, VerifyReport, verify, verify_watched,
 };
 use crate::{
     EventFile, EventFileWriter, FileIdentity, Selection, WithoutSource,

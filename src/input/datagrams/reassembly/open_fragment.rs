@@ -91,7 +91,8 @@ impl OpenFragment {
     pub(super) fn add(&mut self, packet: &Packet<'_>, limit: u64, now: Instant) -> Added {
         let length = packet.payload.len();
         let last = self.pieces.last().map_or(0, |last| self.behind(last));
-        let reach = if packet.is_placed { packet.place.saturating_add(length as u64) } else { packet.place + 1 };
+        let reach =
+            if packet.is_placed { packet.place.saturating_add(length as u64) } else { packet.place + 1 };
         let contradicts = match (self.end, packet.end) {
             (Some(known), Some(end)) => known != end,
             (None, Some(end)) => last > end,

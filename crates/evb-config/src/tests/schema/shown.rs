@@ -17,7 +17,7 @@ use crate::{
         Word, Words, words,
     },
     frame::{BitRange, HexBytes},
-    input::Run,
+    input::{Run, SenderAddress},
     name::Name,
     network::CongestionControl,
     shaping::Spin,
@@ -101,6 +101,13 @@ impl Shown for LocalAddress {
     fn schema() -> Schema {
         let description = "An IPv4 or IPv6 address, without a port.";
         text(description, Self::EXAMPLE, "[0-9]{1,3}(\\.[0-9]{1,3}){3}|.*:.*")
+    }
+}
+
+impl Shown for SenderAddress {
+    fn schema() -> Schema {
+        let description = "A host, or a host and a port.";
+        text(description, Self::EXAMPLE, "[A-Za-z0-9._-]+(:[0-9]+)?|.*:.*")
     }
 }
 

@@ -190,7 +190,12 @@ impl Bench {
 }
 
 pub(in crate::builder) fn announcement(event: u64, length: usize) -> Announcement {
-    Announcement { event: EventId::new(event), timestamp: Timestamp::new(event), length: length as u32 , lost_packets: 0 }
+    Announcement {
+        event: EventId::new(event),
+        timestamp: Timestamp::new(event),
+        length: length as u32,
+        lost_packets: 0,
+    }
 }
 
 pub(in crate::builder) fn on_the_lane(event: u64, payload: &[u8]) -> Vec<u8> {

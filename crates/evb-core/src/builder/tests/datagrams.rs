@@ -213,7 +213,12 @@ fn payload(event: u64, length: usize) -> Vec<u8> {
 }
 
 fn announcement(event: u64, length: usize) -> Announcement {
-    Announcement { event: EventId::new(event), timestamp: Timestamp::new(event), length: length as u32 , lost_packets: 0 }
+    Announcement {
+        event: EventId::new(event),
+        timestamp: Timestamp::new(event),
+        length: length as u32,
+        lost_packets: 0,
+    }
 }
 
 fn header(kind: DatagramKind, sequence: u32) -> DatagramHeader {

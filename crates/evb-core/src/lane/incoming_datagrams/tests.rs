@@ -31,8 +31,12 @@ fn lane() -> IncomingLane {
     let mut lane = IncomingLane::new(1000);
     lane.handle_connected();
     for event in 1..=100 {
-        let announcement =
-            Announcement { event: EventId::new(event), timestamp: Timestamp::new(event), length: 84 , lost_packets: 0 };
+        let announcement = Announcement {
+            event: EventId::new(event),
+            timestamp: Timestamp::new(event),
+            length: 84,
+            lost_packets: 0,
+        };
         lane.push(announcement, Some(SlotIndex::new(event as usize)));
     }
     lane

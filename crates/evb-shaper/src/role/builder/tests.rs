@@ -134,7 +134,12 @@ fn assign(role: &mut BuilderRole, event: u64, now: Instant) {
 /// Announces and sends an empty fragment on each of the two lanes, as the `nth` fragment of the
 /// lane.
 fn build(role: &mut BuilderRole, event: u64, nth: u64, now: Instant) {
-    let announcement = Announcement { event: EventId::new(event), timestamp: Default::default(), length: 0 , lost_packets: 0 };
+    let announcement = Announcement {
+        event: EventId::new(event),
+        timestamp: Default::default(),
+        length: 0,
+        lost_packets: 0,
+    };
     for lane in 0..2 {
         let start = nth * announcement.lane_length();
         role.records()
