@@ -112,7 +112,7 @@ macro_rules! source_counters {
         resyncs: u64 = 44 [status counter "source_resynchronisations"];
         /// Packets of boards that never came, as the numbers of the others show.
         lost_packets: u64 = 45 [status counter "source_lost_packets"];
-        /// Packets of boards that came twice, or after their fragment was given up.
+        /// Packets of boards that came twice, too late, or from another sender.
         unused_packets: u64 = 46 [status counter "source_unused_packets" unused Remark ""];
         /// Packets of boards that the kernel dropped, because the buffer of the socket was full.
         socket_drops: u64 = 47 [status counter "source_socket_drops"];

@@ -109,7 +109,7 @@ const PROBLEMS: [FindingKind; 10] = [
     },
 ];
 
-const REMARKS: [FindingKind; 13] = [
+const REMARKS: [FindingKind; 14] = [
     FindingKind {
         amount: harmless_absence,
         one: "{source} was down for {detail} s; no event lacks its fragment for that reason, so nothing needs to be done",
@@ -163,6 +163,12 @@ const REMARKS: [FindingKind; 13] = [
         one: "the boards of {source} sent {amount} B that belong to no frame; {detail} for the next frame: compare what they send with `frame` (`evbd frames`)",
         others: "the boards of {sources} more sources sent up to {most} B each that belong to no frame: see their logs",
         detail: |source| format!("evb looked {}", counted(source.resyncs, "time")),
+    },
+    FindingKind {
+        amount: |source| source.unused_packets,
+        one: "{source} did not use {amount} packets that came twice, too late, or from another sender: look at the network, and at `from` of its input",
+        others: "{sources} more sources did not use up to {most} packets each that came twice, too late, or from another sender: look at the network",
+        detail: nothing,
     },
     FindingKind {
         amount: |source| source.repeats.saturating_add(source.repeats_not_compared),

@@ -100,6 +100,7 @@ fn what_is_not_used_is_found_by_its_rank() {
     sources.insert("sources[].of_other_runs", |source| source.of_other_runs = 3);
     sources.insert("sources[].malformed", |source| source.malformed = 3);
     sources.insert("sources[].garbage_bytes", |source| source.garbage_bytes = 3);
+    sources.insert("sources[].unused_packets", |source| source.unused_packets = 3);
     sources.insert("sources[].repeats", |source| source.repeats = 3);
     sources.insert("sources[].repeats_not_compared", |source| source.repeats_not_compared = 3);
     sources.insert("sources[].unexpected", |source| source.unexpected = 3);
