@@ -17,7 +17,7 @@ mod thousands;
 use std::{fs, path::PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use bindings_checks::{c, c_speed, directories, export, file_cpp, python};
+use bindings_checks::{boards, c, c_speed, directories, export, file_cpp, python};
 use checkout::SKIPPED;
 use clap::{Args, Subcommand};
 use lab_base::{
@@ -77,6 +77,9 @@ enum Part {
     /// The exports: every fragment of a run as h5py, h5dump, pyarrow and uproot read it; memory,
     /// speed, and exports that are killed.
     Export(export::ExportArgs),
+    /// Boards with formats of their own: emulators of the boards in `examples/boards`, and heaps
+    /// that spead2 sends, also with lost packets.
+    Boards(boards::BoardsArgs),
     /// Random directories with good, bad and crafted event files: all tools and readers find the
     /// same events, name the same bad files, and take no longer than for good files.
     Directories(directories::DirectoriesArgs),
@@ -100,6 +103,7 @@ impl Part {
             Self::CSpeed(_) => c_speed::NEEDS,
             Self::Python(_) => python::NEEDS,
             Self::Export(_) => export::NEEDS,
+            Self::Boards(_) => boards::NEEDS,
             Self::Directories(_) => directories::NEEDS,
             Self::Packages(_) => dist_checks::NEEDS,
         }
@@ -114,6 +118,7 @@ impl Part {
                 | Self::CSpeed(_)
                 | Self::Python(_)
                 | Self::Export(_)
+                | Self::Boards(_)
                 | Self::Directories(_)
         )
     }
@@ -146,6 +151,7 @@ pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
         Part::CSpeed(speed) => c_speed::run(&out, speed),
         Part::Python(python) => python::run(&setting()?, python, args.require),
         Part::Export(export) => export::run(&setting()?, export, args.require),
+        Part::Boards(boards) => boards::run(&setting()?, boards, args.require),
         Part::Directories(directories) => directories::run(&setting()?, directories, args.require),
         Part::Packages(packages) => dist_checks::run(&setting()?, packages),
     }

@@ -8,4 +8,5 @@ pub mod c;
 pub mod c_speed;
 pub mod python;
 pub mod export;
+pub mod boards;
 pub mod directories;

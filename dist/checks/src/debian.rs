@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use lab_base::report::{Bound, Report};
 
-use super::{execute, release::Files, results};
+use super::{execute, release::Files};
 
 const SCRIPT: &str = include_str!("debian.sh");
 const SUITE: &str = "bookworm";
@@ -32,7 +32,7 @@ pub(super) fn check(files: &Files, out: &Path, folder: &Path, report: &mut Repor
     inside.arg("ip link set lo up && cd \"$1\" && mount -t proc proc proc && mount --rbind /dev dev && exec chroot . sh packages/debian.sh");
     inside.arg("sh").arg(&root).env("OLD", version(&files.debs[0])?).env("NEW", version(&files.debs[1])?);
     let output = inside.output().context("unshare does not start")?;
-    let count = results(&String::from_utf8_lossy(&output.stdout), report);
+    let count = report.results(&String::from_utf8_lossy(&output.stdout));
     report.holds("checks in a fresh Debian system", count as f64, Bound::AtLeast(RESULTS));
     let complaints = String::from_utf8_lossy(&output.stderr);
     fs::write(folder.join("debian.log"), complaints.as_bytes())?;

@@ -123,21 +123,5 @@ fn unpack(archive: &Path, folder: &Path) -> Result<PathBuf> {
     Ok(folder.join(name.trim_end_matches(".tar.gz")))
 }
 
-/// Adds the lines `RESULT 1 what` and `RESULT 0 what` of a script to the report, and prints all
-/// other lines. Returns the number of results.
-fn results(said: &str, report: &mut Report) -> usize {
-    let mut count = 0;
-    for line in said.lines() {
-        match line.strip_prefix("RESULT ").and_then(|rest| rest.split_once(' ')) {
-            Some((passes, what)) => {
-                report.yes(what, passes == "1");
-                count += 1;
-            }
-            None => println!("{line}"),
-        }
-    }
-    count
-}
-
 #[cfg(test)]
 mod tests;

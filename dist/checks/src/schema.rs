@@ -8,7 +8,7 @@ use lab_base::{
     venv::Venv,
 };
 
-use super::{Setting, results};
+use super::Setting;
 
 const SCRIPT: &str = include_str!("schema.py");
 /// A validator, and a language server for editors.
@@ -32,7 +32,7 @@ pub(super) fn check(setting: &Setting, quick: bool, folder: &Path, report: &mut 
     if !output.status.success() {
         bail!("schema.py: {}", String::from_utf8_lossy(&output.stderr));
     }
-    let count = results(&String::from_utf8_lossy(&output.stdout), report);
+    let count = report.results(&String::from_utf8_lossy(&output.stdout));
     report.holds("comparisons of the schema with evbd and taplo", count as f64, Bound::AtLeast(5.0));
     Ok(())
 }

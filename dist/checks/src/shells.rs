@@ -5,7 +5,7 @@ use std::{fs, path::Path, process::Command};
 use anyhow::{Context as _, Result};
 use lab_base::report::{Bound, Report};
 
-use super::{release::Files, results, unpack};
+use super::{release::Files, unpack};
 
 const SCRIPT: &str = include_str!("terminal.py");
 
@@ -17,7 +17,7 @@ pub(super) fn check(files: &Files, folder: &Path, report: &mut Report) -> Result
         let mut python = Command::new("python3");
         let output = python.arg(&script).arg(shell).arg(&tree).output().context("python3")?;
         let said = String::from_utf8_lossy(&output.stdout);
-        let count = results(&said, report);
+        let count = report.results(&said);
         report.holds(&format!("{shell}: completions tried"), count as f64, Bound::AtLeast(4.0));
         if !output.status.success() {
             eprintln!("{}", String::from_utf8_lossy(&output.stderr));

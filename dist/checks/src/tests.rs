@@ -1,11 +1,4 @@
-use super::{programs::newest, *};
-
-#[test]
-fn the_lines_of_a_script_are_results() {
-    let mut report = Report::bare("packages");
-    assert_eq!(results("RESULT 1 good\nnoise\nRESULT 0 bad thing\n", &mut report), 2);
-    assert_eq!(report.failed(), ["bad thing: 0"]);
-}
+use super::programs::newest;
 
 #[test]
 fn the_newest_symbol_version_is_compared_as_numbers() {

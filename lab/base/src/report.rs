@@ -98,6 +98,22 @@ impl Report {
         self.verdicts.push(Verdict { what: what.to_owned(), measured, bound, is_noisy: true });
     }
 
+    /// Adds the lines `RESULT 1 what` and `RESULT 0 what` of a script, and prints all other lines.
+    /// Returns the number of results.
+    pub fn results(&mut self, said: &str) -> usize {
+        let mut count = 0;
+        for line in said.lines() {
+            match line.strip_prefix("RESULT ").and_then(|rest| rest.split_once(' ')) {
+                Some((passes, what)) => {
+                    self.yes(what, passes == "1");
+                    count += 1;
+                }
+                None => println!("{line}"),
+            }
+        }
+        count
+    }
+
     pub fn yes(&mut self, what: &str, is_so: bool) {
         self.holds(what, f64::from(u8::from(is_so)), Bound::AtLeast(1.0));
     }

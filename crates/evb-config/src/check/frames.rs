@@ -5,7 +5,10 @@ mod tests;
 
 use std::fmt::Write as _;
 
-use evb_core::framing::{ByteOrder, Extent, FrameField, FrameLayout, Kept, LayoutKey, LengthCounts};
+use evb_core::{
+    framing::{ByteOrder, Extent, FrameField, FrameLayout, Kept, LayoutKey, LengthCounts},
+    quantities::counted,
+};
 
 use crate::{Config, ranges};
 
@@ -130,7 +133,7 @@ fn words(frame: &FrameLayout, key: LayoutKey, field: &FrameField) -> String {
         ByteOrder::Big => ", big-endian",
         ByteOrder::Little => ", little-endian",
     };
-    let mut words = format!("{} bits{order}", field.width());
+    let mut words = format!("{}{order}", counted(u64::from(field.width()), "bit"));
     if key == LayoutKey::Length
         && let Extent::Stated { unit, counted, .. } = &frame.extent
     {

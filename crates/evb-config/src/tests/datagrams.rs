@@ -29,7 +29,7 @@ fn a_declared_datagram_is_read() {
         PacketLayout::Numbered { number: FrameField::new(4, 2), first: 1, end: LastPacket::Mark(mark) };
     assert_eq!(frame.packets, Some(packets));
     assert_eq!((&frame.extent, frame.keep), (&Extent::Datagram, Kept::Payload));
-    // What spead2 sends; the group is joined on the loopback.
+    // What a sender of SPEAD-64-48 sends; the group is joined on the loopback.
     good(&udp(
         "group = \"239.1.2.3\", interface = \"127.0.0.1\", frame = { magic = \"53040206\", header = 40, counter = { at = 12, bytes = 4 }, length = { at = 34, bytes = 6, counts = \"tail\" } }, packets = { offset = { at = 26, bytes = 6 }, total = { at = 18, bytes = 6 } }",
     ));

@@ -138,7 +138,7 @@ fn a_dead_board_looks_dead_and_one_that_is_reset_fills_no_event() {
 }
 
 #[test]
-fn a_capture_is_decoded_and_the_example_is_drawn() {
+fn a_capture_is_decoded_and_the_examples_are_drawn() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     let sections = "[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = { kind = \"periodic\", rate = \"1 kHz\" }\n\
@@ -170,15 +170,25 @@ fn a_capture_is_decoded_and_the_example_is_drawn() {
             assert!(text.contains(words), "no `{words}` in\n{text}");
         }
     }
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/boards/sitcp.toml");
-    let (text, exit) = evbd(&["check"], &[&example]);
-    assert_eq!(exit, Some(0), "{text}");
-    let drawn = "Frame of sources 1-2
-    byte  +0  +1  +2  +3  +4  +5  +6  +7
-       0   M   M   L   L   N   N   T   T
-       8   T   T   T   T
-      12   payload";
-    assert!(text.contains(drawn), "{text}");
+    // Each example has the picture of its own layout as a comment.
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/boards");
+    let paths = fs::read_dir(examples).unwrap().map(|entry| entry.unwrap().path());
+    let count = paths.filter(|path| path.extension().is_some_and(|e| e == "toml")).map(|example| {
+        let (text, exit) = evbd(&["check"], &[&example]);
+        assert!(exit == Some(0) && !text.contains("warning:"), "{text}");
+        let written = fs::read_to_string(&example).unwrap();
+        let written = written
+            .lines()
+            .skip_while(|line| !line.starts_with("#   byte "))
+            .map_while(|line| line.strip_prefix('#'));
+        let drawn: Vec<&str> = written.map(str::trim).collect();
+        let lines: Vec<&str> = text.lines().map(str::trim).collect();
+        assert!(
+            drawn.len() > 2 && lines.windows(drawn.len()).any(|window| *window == drawn),
+            "{drawn:#?}\n{text}"
+        );
+    });
+    assert_eq!(count.count(), 4);
 }
 
 /// Runs a command of evbd; returns its output and its exit code.

@@ -41,3 +41,10 @@ fn what_noise_can_break_is_noted_and_nothing_else() {
     assert!(!report.finish(&folder).unwrap(), "it never happened");
     fs::remove_dir_all(folder).unwrap();
 }
+
+#[test]
+fn the_lines_of_a_script_are_results() {
+    let mut report = Report::bare("packages");
+    assert_eq!(report.results("RESULT 1 good\nnoise\nRESULT 0 bad thing\n"), 2);
+    assert_eq!(report.failed(), ["bad thing: 0"]);
+}
