@@ -160,8 +160,8 @@ class Event(
 
     @property
     def whole(self):
-        """Whether every source of the run contributed."""
-        return not self.missing and not self.absent
+        """Whether every source of the run contributed, and no fragment lost packets."""
+        return not self.missing and not self.absent and not any(part.lost_packets for part in self.fragments)
 
     @property
     def aligned(self):

@@ -29,6 +29,7 @@ pub mod journal;
 pub mod event_file;
 pub mod km3net;
 pub mod front_end;
+pub mod board_datagrams;
 pub mod stream_frames;
 pub mod triggers;
 pub mod units;

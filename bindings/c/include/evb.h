@@ -316,6 +316,8 @@ typedef struct evb_fragment_view {
     uint16_t source;
     // Agreement of the timestamp with the others of the event: an `evb_alignment`.
     uint8_t alignment;
+    // Number of packets of the fragment that were lost before they reached the source.
+    uint32_t lost_packets;
 } evb_fragment_view;
 
 // Description of an error. The memory belongs to the caller, and evb keeps no pointer to it, so

@@ -337,11 +337,13 @@ struct fragment_view {
     bytes_view payload;
     // Whether the fragment belongs to the event.
     alignment_state alignment = alignment_state::unchecked;
+    // Number of packets of the fragment that were lost before they reached the source.
+    std::uint32_t lost_packets = 0;
 
     fragment_view() noexcept = default;
     explicit fragment_view(const evb_fragment_view &raw) noexcept
         : source(raw.source), timestamp(raw.timestamp), checksum(raw.checksum), payload(raw.data, raw.size),
-          alignment(static_cast<alignment_state>(raw.alignment)) {}
+          alignment(static_cast<alignment_state>(raw.alignment)), lost_packets(raw.lost_packets) {}
 };
 
 class kept_event;
@@ -407,8 +409,16 @@ public:
     std::uint64_t utc() const noexcept { return evb_event_utc(raw_); }
     // True if every source that owes the event a fragment contributed one.
     bool is_complete() const noexcept { return evb_event_missing_count(raw_) == 0; }
-    // True if every source of the run contributed.
-    bool is_whole() const noexcept { return is_complete() && evb_event_absent_count(raw_) == 0; }
+    // True if every source of the run contributed, and no fragment lost packets.
+    bool is_whole() const noexcept {
+        evb_fragment_view found;
+        for (std::size_t index = 0; evb_event_fragment(raw_, index, &found); ++index) {
+            if (found.lost_packets > 0) {
+                return false;
+            }
+        }
+        return is_complete() && evb_event_absent_count(raw_) == 0;
+    }
     // True if no fragment is known to belong to another event.
     bool is_aligned() const noexcept {
         evb_fragment_view found;

@@ -331,8 +331,11 @@ struct Event {
 
     /// Returns true if every source that owes the event a fragment contributed one.
     bool complete() const noexcept { return missing.empty(); }
-    /// Returns true if every source of the run contributed.
-    bool whole() const noexcept { return missing.empty() && absent.empty(); }
+    /// Returns true if every source of the run contributed, and no fragment lost packets.
+    bool whole() const noexcept {
+        const auto is_lossy = [](const auto& fragment) { return fragment.lost_packets > 0; };
+        return missing.empty() && absent.empty() && std::none_of(fragments.begin(), fragments.end(), is_lossy);
+    }
     /// Returns true if no fragment is known to belong to another event.
     bool aligned() const noexcept {
         for (const Fragment& one : fragments)

@@ -93,6 +93,7 @@ pub(crate) fn only(batch: evb::file::Batch, wanted: Wanted) -> evb::file::Batch 
         kept.timestamps.extend_from_slice(&batch.timestamps[fragments.clone()]);
         kept.checksums.extend_from_slice(&batch.checksums[fragments.clone()]);
         kept.alignments.extend_from_slice(&batch.alignments[fragments.clone()]);
+        kept.lost_packets.extend_from_slice(&batch.lost_packets[fragments.clone()]);
         kept.offsets.extend_from_slice(&batch.offsets[fragments.clone()]);
         kept.lengths.extend_from_slice(&batch.lengths[fragments]);
         kept.first_fragments.push(kept.sources.len() as u64);
@@ -160,6 +161,7 @@ impl Batch {
             "timestamps" => Memory::column(&batch.timestamps, owner),
             "checksums" => Memory::column(&batch.checksums, owner),
             "alignments" => Memory::column(&batch.alignments, owner),
+            "lost_packets" => Memory::column(&batch.lost_packets, owner),
             "offsets" => Memory::column(&batch.offsets, owner),
             "lengths" => Memory::column(&batch.lengths, owner),
             _ => return Err(PyKeyError::new_err(name.to_owned())),

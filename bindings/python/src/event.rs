@@ -15,8 +15,9 @@ use crate::memory::Memory;
 #[pyclass(frozen, module = "evb._evb")]
 pub(crate) struct Event(Arc<event::Event>);
 
-/// Source, timestamp, checksum, code of the state of alignment, and payload of a fragment.
-type Fragment = (u16, u64, u64, u8, Memory);
+/// Source, timestamp, checksum, code of the state of alignment, number of lost packets, and payload
+/// of a fragment.
+type Fragment = (u16, u64, u64, u8, u32, Memory);
 
 /// Id, run, epoch, builder, times of the trigger in ns (builder's clock and UTC), and run id of an
 /// event.
@@ -52,7 +53,7 @@ impl Event {
         let fragment = |part: event::FragmentView<'_>| {
             let payload = Memory::of(part.payload, Arc::clone(&self.0) as _);
             let (checksum, state) = (part.checksum.number(), part.alignment.code());
-            (part.source.number(), part.timestamp.ticks(), checksum, state, payload)
+            (part.source.number(), part.timestamp.ticks(), checksum, state, part.lost_packets, payload)
         };
         self.0.fragments().map(fragment).collect()
     }

@@ -53,6 +53,8 @@ class Columns(NamedTuple):
     """Timestamps of the fragments, in ticks of the detector's clock; shape (f,)."""
     alignment: npt.NDArray[np.uint8]
     """Codes of the states of alignment of the fragments; ``evb.alignment_text`` gives the words; shape (f,)."""
+    lost_packets: npt.NDArray[np.uint32]
+    """Numbers of packets of the fragments that were lost before they reached their sources; shape (f,)."""
     offset: npt.NDArray[np.uint64]
     """Offsets of the payloads in ``data``, in bytes; shape (f,)."""
     length: npt.NDArray[np.uint32]
@@ -111,6 +113,7 @@ class Batch:
                 source=array("sources", "<u2"),
                 timestamp=array("timestamps", "<u8"),
                 alignment=array("alignments", "u1"),
+                lost_packets=array("lost_packets", "<u4"),
                 offset=array("offsets", "<u8"),
                 length=array("lengths", "<u4"),
                 data=_memory.array(self.data, "u1"),
@@ -144,8 +147,9 @@ class Batch:
         sources, times = self._column("sources").cast("H"), self._column("timestamps").cast("Q")
         offsets, lengths = self._column("offsets").cast("Q"), self._column("lengths").cast("I")
         checksums, states = self._column("checksums").cast("Q"), self._column("alignments")
-        for source, time, offset, length, checksum, state in zip(sources, times, offsets, lengths, checksums, states):
-            yield Fragment(source, time, data[offset : offset + length], checksum, alignment_text(state))
+        columns = sources, times, offsets, lengths, checksums, states, self._column("lost_packets").cast("I")
+        for source, time, offset, length, checksum, state, lost in zip(*columns):
+            yield Fragment(source, time, data[offset : offset + length], checksum, alignment_text(state), lost)
 
     def to_arrow(self) -> Any:
         """Return the batch as a ``pyarrow.RecordBatch`` with one row for each event.

@@ -29,6 +29,8 @@ class Fragment(NamedTuple):
     """CRC-64/NVME of the payload, which evb has verified."""
     alignment: str = "not checked"
     """Whether the fragment belongs to the event, by its time: ``not checked``, ``agrees``, ``disagrees``, ``not known``, or ``moved`` by a repair."""
+    lost_packets: int = 0
+    """Number of packets of the fragment that were lost before they reached the source."""
 
     @property
     def aligned(self) -> bool | None:
@@ -173,8 +175,8 @@ class Event:
 
     @property
     def whole(self) -> bool:
-        """True if every source of the run contributed."""
-        return not self.missing and not self.absent
+        """True if every source of the run contributed, and no fragment lost packets."""
+        return not self.missing and not self.absent and not any(part.lost_packets for part in self.fragments)
 
     @property
     def aligned(self) -> bool:
@@ -211,7 +213,7 @@ def _named(causes: dict[int, str]) -> str:
 def built(event: _evb.Event) -> Event:
     """Return an event whose fragments have memory of their own."""
     fragments = [
-        Fragment(source, timestamp, _memory.view(payload), checksum, alignment_text(state))
-        for source, timestamp, checksum, state, payload in event.fragments()
+        Fragment(source, timestamp, _memory.view(payload), checksum, alignment_text(state), lost)
+        for source, timestamp, checksum, state, lost, payload in event.fragments()
     ]
     return Event(event.head(), event.missing(), event.absent(), fragments)

@@ -26,7 +26,7 @@ const READ: u64 = 8 << 20;
 ///
 /// Row *i* of `events`, `epochs`, `builders`, `runs`, `run_ids`, `triggered`, `utc` and `records`
 /// belongs to one event. The fragments of event *i* are rows `first_fragments[i]` to
-/// `first_fragments[i + 1]` of `sources`, `timestamps`, `checksums`, `alignments`, `offsets` and
+/// `first_fragments[i + 1]` of `sources`, `timestamps`, `checksums`, `alignments`, `lost_packets`, `offsets` and
 /// `lengths`. Its missing sources are rows `first_missing[i]` to `first_missing[i + 1]` of
 /// `missing` and `causes`, and its absent sources are rows of `absent` and `absent_causes` in the
 /// same way.
@@ -74,6 +74,8 @@ pub struct Batch {
     pub checksums: Vec<u64>,
     /// Codes of the states of alignment of the fragments.
     pub alignments: Vec<u8>,
+    /// Numbers of packets of the fragments that were lost before they reached their sources.
+    pub lost_packets: Vec<u32>,
     /// Offsets of the payloads in the bytes of this batch.
     pub offsets: Vec<u64>,
     /// Lengths of the payloads, in bytes.

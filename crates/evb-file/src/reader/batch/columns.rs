@@ -48,6 +48,7 @@ impl Batch {
         self.timestamps.extend(fragments.clone().map(|fragment| fragment.timestamp.ticks()));
         self.checksums.extend(fragments.clone().map(|fragment| fragment.checksum.number()));
         self.alignments.extend(fragments.clone().map(|fragment| fragment.alignment.code()));
+        self.lost_packets.extend(fragments.clone().map(|fragment| fragment.lost_packets));
         self.lengths.extend(fragments.clone().map(|fragment| fragment.length));
         let mut next = offset - self.start + head.head_length;
         self.offsets.extend(fragments.map(|fragment| {
