@@ -454,7 +454,12 @@ fn announcement(event: u8, length: u16) -> Announcement {
     let length = u32::from(length) % (MAX_FRAGMENT as u32 + 2);
     // The fragments of an event belong together, unless an event id or a length is very large.
     let ticks = u64::from(event % 16) * 1000 + u64::from(event / 128) * 300 + u64::from(length / 4096);
-    Announcement { event: EventId::new((event % 16).into()), timestamp: Timestamp::new(ticks), length, lost_packets: 0 }
+    Announcement {
+        event: EventId::new((event % 16).into()),
+        timestamp: Timestamp::new(ticks),
+        length,
+        lost_packets: 0,
+    }
 }
 
 fn append(content: &mut Vec<u8>, lane: LaneIndex, announced: &Announcement) {

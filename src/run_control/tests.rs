@@ -242,7 +242,7 @@ async fn who_is_missing_refuses_the_start() {
     let refusal = control.start().await.unwrap_err();
     assert_eq!(
         (refusal.refused_by.as_str(), refusal.reason.as_str()),
-        ("source 2", "not registered with the supervisor")
+        ("source 2", "it has not registered with the supervisor")
     );
     assert!(refusal.remedy.contains("--role source:2"), "{refusal}");
     let status = control.status().await.unwrap();

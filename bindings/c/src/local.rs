@@ -310,7 +310,10 @@ pub unsafe extern "C" fn evb_local_finished(
         let report = wait_for(local.run.finished(), timeout_ms)??;
         // SAFETY: as above.
         unsafe { structs::write("ledger", ledger, &evb_ledger::from(&*report)) }?;
-        local.failures.iter().try_for_each(|failures| failures.check())
+        (1..)
+            .map(SourceId::new)
+            .zip(&local.failures)
+            .try_for_each(|(source, failures)| failures.check(source))
     })
 }
 

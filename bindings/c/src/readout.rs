@@ -9,7 +9,11 @@ use std::{
     },
 };
 
-use evb_rs::{fragment::Fragment, id::EventId, source::Readout};
+use evb_rs::{
+    fragment::Fragment,
+    id::{EventId, SourceId},
+    source::Readout,
+};
 
 use crate::{
     border::{self, Callback},
@@ -74,12 +78,13 @@ pub(crate) struct Failures {
 
 impl Failures {
     /// Returns an error if the callback has failed.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
+    pub(crate) fn check(&self, source: SourceId) -> Result<(), Failure> {
         let Some((event, reason)) = self.first.get() else { return Ok(()) };
         let count = self.count.load(Relaxed);
         let events = if count == 1 { "event" } else { "events" };
-        let reason =
-            format!("the readout callback failed for {count} {events}, first for event {event}: {reason}");
+        let reason = format!(
+            "the readout callback of source {source} failed for {count} {events}, first for event {event}: {reason}"
+        );
         let remedy =
             "correct the callback; these events lack the fragment, and the ledger counts them as incomplete";
         Err(Failure::new(evb_code::EVB_READOUT, evb_fault::EVB_FAULT_CALLER, reason, remedy))

@@ -307,7 +307,7 @@ pub unsafe extern "C" fn evb_source_finished(
             wait_for(source.source.finished(), timeout_ms)?.map_err(|error| Failure::from(&*error))?;
         // SAFETY: as above.
         unsafe { structs::write("outcome", outcome, &evb_outcome::from(&ended)) }?;
-        source.failures.as_ref().map_or(Ok(()), |failures| failures.check())
+        source.failures.as_ref().map_or(Ok(()), |failures| failures.check(source.source.id()))
     })
 }
 

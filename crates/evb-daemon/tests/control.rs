@@ -175,7 +175,7 @@ fn roles_on_other_hosts_join_run_after_run() {
     assert_eq!(refused.status.code(), Some(1));
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(
-        words.contains("refused by builder 2: not registered") && words.contains("--role builder:2"),
+        words.contains("refused by builder 2: it has not registered") && words.contains("--role builder:2"),
         "{words}"
     );
     system.launch("two", &["builder:2"]);

@@ -65,9 +65,12 @@ pub(super) fn text(result: &SearchResult) -> String {
 }
 
 fn not_reached(text: &mut String, result: &SearchResult) {
-    let why = result.not_reached.unwrap_or("too few datagrams arrived to tell, so repeat the probe");
+    let why = match result.not_reached {
+        Some(why) => format!("not reached: {why}"),
+        None => "not known, because too few datagrams arrived; repeat the probe".to_owned(),
+    };
     let _ = writeln!(text, "bursts      up to {} lost nothing", result.largest_clean);
-    let _ = writeln!(text, "\nport_buffer: not reached: {why}");
+    let _ = writeln!(text, "\nport_buffer: {why}");
     if result.most_waiting > Bytes::kib(1) {
         let _ = writeln!(
             text,

@@ -25,10 +25,9 @@ pub(super) fn not_ready(missing: &NotReady) -> SystemError {
                 .map(|(_, reason)| reason.as_str())
                 .filter(|reason| !reason.is_empty())
                 .collect();
-            let reason = match reasons.is_empty() {
-                true => "not registered with the supervisor".to_owned(),
-                false => format!("not registered with the supervisor: {}", reasons.join("; ")),
-            };
+            let have = if peers.len() == 1 { "it has" } else { "they have" };
+            let told = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join("; ")) };
+            let reason = format!("{have} not registered with the supervisor{told}");
             SystemError::new(names(&peers), reason, start_them(&peers) + "; then start the run")
         }
         NotReady::TooFew(TooFew { group, present, at_least }) => SystemError::new(

@@ -39,7 +39,7 @@ fn a_start_waits_for_missing_peers_until_its_time_is_over() {
     let refusal = refused(&mut stage, start);
     assert_eq!(
         (refusal.refused_by.as_str(), refusal.reason.as_str()),
-        ("builder 2", "not registered with the supervisor")
+        ("builder 2", "it has not registered with the supervisor")
     );
     assert!(refusal.remedy.contains("evbd ctl remove-builder 2"), "{refusal}");
     assert_eq!((stage.state(), stage.leader.next_timeout()), (State::Configured, None));
