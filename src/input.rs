@@ -21,8 +21,8 @@ pub use check::{CheckContent, ContentCheck, WrongContent};
 pub use datagrams::Datagrams;
 pub use decode::{Decode, Decoded, Decoders, Follows};
 pub use evb_core::framing::{
-    ByteOrder, Extent, FrameField, FrameLayout, Kept, LastPacket, LayoutError, LayoutKey, LengthCounts,
-    Losses, Mark, OnLoss, PacketLayout,
+    ByteOrder, Extent, FrameField, FrameLayout, Kept, LastPacket, LayoutError, LengthCounts, Losses, Mark,
+    OnLoss, PacketLayout,
 };
 #[cfg(feature = "udp")]
 pub use evb_net::udp::Listening;

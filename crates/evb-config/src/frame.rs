@@ -4,8 +4,8 @@ mod given_field;
 
 use evb_core::{
     framing::{
-        ByteOrder, Extent, FrameLayout, Kept, LayoutError, LayoutKey, LengthCounts, MAX_FRAME_PART, Mark,
-        PacketLayout, USUAL_RESYNC,
+        ByteOrder, Extent, FrameLayout, Kept, LayoutError, LengthCounts, MAX_FRAME_PART, Mark, PacketLayout,
+        USUAL_RESYNC,
     },
     units::Bytes,
 };
@@ -283,8 +283,9 @@ impl GivenFrame {
         match layout.check() {
             Ok(()) => Some(layout),
             Err(error) => {
-                let table = if error.key().is_of_packets() { "input.packets" } else { FRAME };
-                let key = format!("{table}.{}", error.key().name());
+                let of_packets = ["number", "count", "last", "offset", "total"].contains(&error.key());
+                let table = if of_packets { "input.packets" } else { FRAME };
+                let key = format!("{table}.{}", error.key());
                 source.refuse(&key, error.to_string(), remedy(&error));
                 None
             }
@@ -330,13 +331,13 @@ impl GivenFrame {
 fn remedy(error: &LayoutError) -> String {
     match error {
         LayoutError::BehindHeader { key, end, .. } => {
-            format!("write header = {end} or more, or correct `at` of {key}; offsets count from 0")
+            format!("write header = {end} or more, or correct `at` of `{key}`; offsets count from 0")
         }
         LayoutError::Overlap { key, other, .. } => {
-            format!("correct `at`, `bytes` or `bits` of {key} or {other}; offsets count from 0")
+            format!("correct `at`, `bytes` or `bits` of `{key}` or `{other}`; offsets count from 0")
         }
         LayoutError::Bits { .. } => "give bits that the word has, and a mask with one of them".to_owned(),
-        LayoutError::Mark { key: LayoutKey::Magic } => {
+        LayoutError::Mark { key: "magic" } => {
             "give at most 16 bytes, and a mask of as many, such as value = \"eb90\", mask = \"fff0\""
                 .to_owned()
         }
@@ -345,7 +346,7 @@ fn remedy(error: &LayoutError) -> String {
         LayoutError::EndBehindTrailer { end, .. } => {
             format!("write trailer = {end} or more, or leave it out")
         }
-        LayoutError::BehindDelimiter { key } => format!("remove {key}"),
+        LayoutError::BehindDelimiter { key } => format!("remove `{key}`"),
         LayoutError::Uncounted => {
             "add the counter of the fragment, which all its packets have, as counter = { at = 4, bytes = 4 }"
                 .to_owned()

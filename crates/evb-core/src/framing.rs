@@ -9,7 +9,7 @@ mod packets;
 mod tests;
 
 pub use field::{ByteOrder, FrameField};
-pub use layout_error::{LayoutError, LayoutKey};
+pub use layout_error::LayoutError;
 pub use losses::Losses;
 pub use packets::{LastPacket, MAX_OPEN_FRAGMENTS, MAX_PACKETS, OnLoss, PacketLayout};
 
@@ -204,16 +204,12 @@ impl FrameLayout {
     }
 
     /// Returns the declared fields with their keys, in the order of their declaration.
-    pub fn fields(&self) -> impl Iterator<Item = (LayoutKey, &FrameField)> {
+    pub fn fields(&self) -> impl Iterator<Item = (&'static str, &FrameField)> {
         let length = match &self.extent {
             Extent::Stated { length, .. } => Some(length),
             Extent::Fixed(_) | Extent::Delimited(_) | Extent::Datagram => None,
         };
-        let fields = [
-            (LayoutKey::Length, length),
-            (LayoutKey::Counter, self.counter.as_ref()),
-            (LayoutKey::Clock, self.clock.as_ref()),
-        ];
+        let fields = [("length", length), ("counter", self.counter.as_ref()), ("clock", self.clock.as_ref())];
         let own = fields.into_iter().filter_map(|(key, field)| Some((key, field?)));
         own.chain(self.packets.iter().flat_map(PacketLayout::fields))
     }

@@ -6,7 +6,7 @@ mod tests;
 use std::fmt::Write as _;
 
 use evb_core::{
-    framing::{ByteOrder, Extent, FrameField, FrameLayout, Kept, LayoutKey, LengthCounts},
+    framing::{ByteOrder, Extent, FrameField, FrameLayout, Kept, LengthCounts},
     quantities::counted,
 };
 
@@ -48,14 +48,14 @@ fn protection(frame: &FrameLayout, has_clock: bool) -> &'static str {
 }
 
 /// Returns the letter of a field.
-fn letter(key: LayoutKey) -> char {
+fn letter(key: &str) -> char {
     match key {
-        LayoutKey::Magic => 'M',
-        LayoutKey::Length => 'L',
-        LayoutKey::Counter => 'N',
-        LayoutKey::Number | LayoutKey::Offset => 'P',
-        LayoutKey::Count | LayoutKey::Total => 'C',
-        LayoutKey::Last => 'E',
+        "magic" => 'M',
+        "length" => 'L',
+        "counter" => 'N',
+        "number" | "offset" => 'P',
+        "count" | "total" => 'C',
+        "last" => 'E',
         _ => 'T',
     }
 }
@@ -107,7 +107,7 @@ pub fn picture(frame: &FrameLayout) -> String {
         let _ = writeln!(page, "  M magic {}{mask}", hex(&magic.value));
     }
     for (key, field) in frame.fields() {
-        let _ = writeln!(page, "  {} {}, {}", letter(key), key.name(), words(frame, key, field));
+        let _ = writeln!(page, "  {} {}, {}", letter(key), key, words(frame, key, field));
     }
     let kept = match frame.keep {
         _ if frame.packets.is_some() => "the payloads of all packets with one counter are the fragment",
@@ -127,14 +127,14 @@ fn cell(frame: &FrameLayout, offset: usize) -> String {
 }
 
 /// Describes a field.
-fn words(frame: &FrameLayout, key: LayoutKey, field: &FrameField) -> String {
+fn words(frame: &FrameLayout, key: &str, field: &FrameField) -> String {
     let order = match field.order {
         _ if field.bytes == 1 => "",
         ByteOrder::Big => ", big-endian",
         ByteOrder::Little => ", little-endian",
     };
     let mut words = format!("{}{order}", counted(u64::from(field.width()), "bit"));
-    if key == LayoutKey::Length
+    if key == "length"
         && let Extent::Stated { unit, counted, .. } = &frame.extent
     {
         words += match counted {

@@ -1,118 +1,47 @@
 //! [`LayoutError`]: a reason why a declared layout cannot be.
 
-use core::fmt;
-
 use super::{Extent, FrameField, FrameLayout, MAX_FRAME_PART, MAX_MARK, Mark};
-
-/// A part of the layout, by the key that declares it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LayoutKey {
-    /// The bytes that begin a frame.
-    Magic,
-    /// The length of the header.
-    Header,
-    /// The stated length.
-    Length,
-    /// The fixed length of the payload.
-    Payload,
-    /// The bytes that end a payload.
-    Delimiter,
-    /// The length of the trailer.
-    Trailer,
-    /// The bytes that end a frame.
-    End,
-    /// The alignment of frames.
-    Align,
-    /// The trigger counter.
-    Counter,
-    /// The clock.
-    Clock,
-    /// The number of a packet.
-    Number,
-    /// The number of packets.
-    Count,
-    /// The mark of the last packet.
-    Last,
-    /// The offset of a packet's payload.
-    Offset,
-    /// The length of a fragment of packets.
-    Total,
-}
-
-impl LayoutKey {
-    /// Returns true if the key is in the table `packets`, and not in `frame`.
-    pub const fn is_of_packets(self) -> bool {
-        matches!(self, Self::Number | Self::Count | Self::Last | Self::Offset | Self::Total)
-    }
-
-    /// Returns the key in its table.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Magic => "magic",
-            Self::Header => "header",
-            Self::Length => "length",
-            Self::Payload => "payload",
-            Self::Delimiter => "delimiter",
-            Self::Trailer => "trailer",
-            Self::End => "end",
-            Self::Align => "align",
-            Self::Counter => "counter",
-            Self::Clock => "clock",
-            Self::Number => "number",
-            Self::Count => "count",
-            Self::Last => "last",
-            Self::Offset => "offset",
-            Self::Total => "total",
-        }
-    }
-}
-
-impl fmt::Display for LayoutKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}`", self.name())
-    }
-}
 
 /// A reason why a declared layout cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     /// A part of the header ends behind the header.
-    #[error("{key} ends {end} bytes after the start of the frame, but the header has {header} bytes")]
+    #[error("`{key}` ends {end} bytes after the start of the frame, but the header has {header} bytes")]
     BehindHeader {
         /// The part.
-        key: LayoutKey,
+        key: &'static str,
         /// Offset of the first byte behind it.
         end: usize,
         /// Length of the header.
         header: u32,
     },
     /// Two parts of the header have a bit in common.
-    #[error("{key} and {other} both have a bit of byte {offset} of the frame")]
+    #[error("`{key}` and `{other}` both have a bit of byte {offset} of the frame")]
     Overlap {
         /// The part that is declared later.
-        key: LayoutKey,
+        key: &'static str,
         /// The part that is declared earlier.
-        other: LayoutKey,
+        other: &'static str,
         /// The byte.
         offset: usize,
     },
     /// A field has no bits, or more than its word.
-    #[error("{key} has no bits, or bits that its word does not have")]
+    #[error("`{key}` has no bits, or bits that its word does not have")]
     Bits {
         /// The field.
-        key: LayoutKey,
+        key: &'static str,
     },
     /// A mark has no bytes or too many, or its mask has another length.
-    #[error("{key} has 1 to {MAX_MARK} bytes, and its mask as many, some of them not 0")]
+    #[error("`{key}` has 1 to {MAX_MARK} bytes, and its mask as many, some of them not 0")]
     Mark {
         /// The mark.
-        key: LayoutKey,
+        key: &'static str,
     },
     /// A part of the frame is too long.
-    #[error("{key} is more than {MAX_FRAME_PART} bytes")]
+    #[error("`{key}` is more than {MAX_FRAME_PART} bytes")]
     TooLong {
         /// The part.
-        key: LayoutKey,
+        key: &'static str,
     },
     /// The bytes that end a frame do not fit into the trailer.
     #[error("`end` has {end} bytes, but the trailer has {trailer}")]
@@ -123,10 +52,10 @@ pub enum LayoutError {
         trailer: u32,
     },
     /// Something follows a delimiter.
-    #[error("{key} cannot be where a delimiter ends the frame")]
+    #[error("`{key}` cannot be where a delimiter ends the frame")]
     BehindDelimiter {
         /// The part that follows.
-        key: LayoutKey,
+        key: &'static str,
     },
     /// The unit of the length is 0.
     #[error("the unit of `length` is 0 bytes")]
@@ -140,8 +69,8 @@ pub enum LayoutError {
 }
 
 impl LayoutError {
-    /// Returns the part of the layout to correct.
-    pub const fn key(&self) -> LayoutKey {
+    /// Returns the key of the part of the layout to correct, in the table `frame` or `packets`.
+    pub const fn key(&self) -> &'static str {
         match *self {
             Self::BehindHeader { key, .. }
             | Self::Overlap { key, .. }
@@ -149,10 +78,10 @@ impl LayoutError {
             | Self::Mark { key }
             | Self::TooLong { key }
             | Self::BehindDelimiter { key } => key,
-            Self::EndBehindTrailer { .. } => LayoutKey::End,
-            Self::NoUnit => LayoutKey::Length,
-            Self::Uncounted => LayoutKey::Counter,
-            Self::Empty => LayoutKey::Header,
+            Self::EndBehindTrailer { .. } => "end",
+            Self::NoUnit => "length",
+            Self::Uncounted => "counter",
+            Self::Empty => "header",
         }
     }
 }
@@ -163,17 +92,13 @@ impl FrameLayout {
     /// # Errors
     /// Returns the first part that does not.
     pub fn check(&self) -> Result<(), LayoutError> {
-        let lengths = [
-            (LayoutKey::Header, self.header),
-            (LayoutKey::Trailer, self.trailer),
-            (LayoutKey::Align, self.align),
-        ];
+        let lengths = [("header", self.header), ("trailer", self.trailer), ("align", self.align)];
         if let Some((key, _)) = lengths.into_iter().find(|(_, length)| *length > MAX_FRAME_PART) {
             return Err(LayoutError::TooLong { key });
         }
         if let Some(mark) = &self.magic {
-            check_mark(LayoutKey::Magic, mark)?;
-            self.check_end(LayoutKey::Magic, mark.end())?;
+            check_mark("magic", mark)?;
+            self.check_end("magic", mark.end())?;
         }
         for (key, field) in self.fields() {
             if !field.is_possible() || field.width() == 0 {
@@ -192,7 +117,7 @@ impl FrameLayout {
         Ok(())
     }
 
-    fn check_end(&self, key: LayoutKey, end: usize) -> Result<(), LayoutError> {
+    fn check_end(&self, key: &'static str, end: usize) -> Result<(), LayoutError> {
         let header = self.header;
         if end > header as usize { Err(LayoutError::BehindHeader { key, end, header }) } else { Ok(()) }
     }
@@ -204,8 +129,8 @@ impl FrameLayout {
             Extent::Fixed(0) if self.header + self.trailer == 0 => Err(LayoutError::Empty),
             Extent::Fixed(_) | Extent::Datagram => Ok(()),
             Extent::Delimited(delimiter) => {
-                check_mark(LayoutKey::Delimiter, &Mark::new(0, delimiter.as_slice()))?;
-                let behind = [(LayoutKey::Trailer, self.trailer > 0), (LayoutKey::Align, self.align > 1)];
+                check_mark("delimiter", &Mark::new(0, delimiter.as_slice()))?;
+                let behind = [("trailer", self.trailer > 0), ("align", self.align > 1)];
                 match behind.into_iter().find(|(_, is_there)| *is_there) {
                     Some((key, _)) => Err(LayoutError::BehindDelimiter { key }),
                     None => Ok(()),
@@ -216,13 +141,13 @@ impl FrameLayout {
 
     /// Checks that no two parts of the header have a bit in common.
     fn check_overlaps(&self) -> Result<(), LayoutError> {
-        let mut parts: Vec<(LayoutKey, &FrameField)> = Vec::new();
+        let mut parts: Vec<(&'static str, &FrameField)> = Vec::new();
         for (key, field) in self.fields() {
             for offset in field.at as usize..field.end() {
                 let bits = field.bits_at(offset);
                 let other = parts.iter().find(|(_, other)| other.bits_at(offset) & bits != 0);
                 let magic = self.magic.as_ref().filter(|mark| mark.bits_at(offset) & bits != 0);
-                let other = magic.map(|_| LayoutKey::Magic).or_else(|| other.map(|(other, _)| *other));
+                let other = magic.map(|_| "magic").or_else(|| other.map(|(other, _)| *other));
                 if let Some(other) = other {
                     return Err(LayoutError::Overlap { key, other, offset });
                 }
@@ -233,7 +158,7 @@ impl FrameLayout {
     }
 }
 
-fn check_mark(key: LayoutKey, mark: &Mark) -> Result<(), LayoutError> {
+fn check_mark(key: &'static str, mark: &Mark) -> Result<(), LayoutError> {
     let is_good = (1..=MAX_MARK).contains(&mark.value.len())
         && mark.mask.len() == mark.value.len()
         && mark.mask.iter().any(|mask| *mask != 0);

@@ -1,6 +1,6 @@
 //! [`PacketLayout`]: the fields by which the packets of a fragment are put together.
 
-use super::{FrameField, LayoutKey};
+use super::FrameField;
 
 /// Most packets of a fragment.
 pub const MAX_PACKETS: u32 = 1 << 14;
@@ -54,20 +54,16 @@ pub enum OnLoss {
 
 impl PacketLayout {
     /// Returns the fields with their keys, in the order of their declaration.
-    pub fn fields(&self) -> impl Iterator<Item = (LayoutKey, &FrameField)> {
+    pub fn fields(&self) -> impl Iterator<Item = (&'static str, &FrameField)> {
         let fields = match self {
-            Self::Numbered { number, end: LastPacket::Fixed(_), .. } => {
-                [Some((LayoutKey::Number, number)), None]
-            }
+            Self::Numbered { number, end: LastPacket::Fixed(_), .. } => [Some(("number", number)), None],
             Self::Numbered { number, end: LastPacket::Count(count), .. } => {
-                [Some((LayoutKey::Number, number)), Some((LayoutKey::Count, count))]
+                [Some(("number", number)), Some(("count", count))]
             }
             Self::Numbered { number, end: LastPacket::Mark(last), .. } => {
-                [Some((LayoutKey::Number, number)), Some((LayoutKey::Last, last))]
+                [Some(("number", number)), Some(("last", last))]
             }
-            Self::Placed { offset, total } => {
-                [Some((LayoutKey::Offset, offset)), Some((LayoutKey::Total, total))]
-            }
+            Self::Placed { offset, total } => [Some(("offset", offset)), Some(("total", total))],
         };
         fields.into_iter().flatten()
     }
