@@ -51,10 +51,10 @@ use super::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Datagrams(Kind);
+pub struct Datagrams(DatagramContent);
 
 #[derive(Debug)]
-enum Kind {
+enum DatagramContent {
     /// Whole frames, and memory for a datagram.
     Frames(Framing, BytesMut),
     Packets(Reassembly),
@@ -67,8 +67,8 @@ impl Datagrams {
     /// The part of the layout that cannot be.
     pub fn new(layout: FrameLayout, max_fragment: Bytes, on_loss: OnLoss) -> Result<Self, LayoutError> {
         Ok(Self(match layout.packets {
-            Some(_) => Kind::Packets(Reassembly::new(layout, max_fragment, on_loss)?),
-            None => Kind::Frames(Framing::new(layout, max_fragment)?, BytesMut::new()),
+            Some(_) => DatagramContent::Packets(Reassembly::new(layout, max_fragment, on_loss)?),
+            None => DatagramContent::Frames(Framing::new(layout, max_fragment)?, BytesMut::new()),
         }))
     }
 
@@ -77,8 +77,8 @@ impl Datagrams {
     /// is dropped.
     pub fn take(&mut self, datagram: &[u8], now: Instant, out: &mut Vec<Fragment>) {
         let (framing, bytes) = match &mut self.0 {
-            Kind::Packets(packets) => return packets.take(datagram, now, out),
-            Kind::Frames(framing, bytes) => (framing, bytes),
+            DatagramContent::Packets(packets) => return packets.take(datagram, now, out),
+            DatagramContent::Frames(framing, bytes) => (framing, bytes),
         };
         framing.begin();
         bytes.extend_from_slice(datagram);
@@ -94,7 +94,7 @@ impl Datagrams {
 
     /// Gives up the fragments whose packets have not come in time.
     pub fn expire(&mut self, now: Instant, out: &mut Vec<Fragment>) {
-        if let Kind::Packets(packets) = &mut self.0 {
+        if let DatagramContent::Packets(packets) = &mut self.0 {
             packets.expire(now, out);
         }
     }
@@ -102,14 +102,14 @@ impl Datagrams {
     /// Returns the time at which to call [`Self::expire`] if no datagram comes before.
     pub fn next_timeout(&self) -> Option<Instant> {
         match &self.0 {
-            Kind::Packets(packets) => packets.next_timeout(),
-            Kind::Frames(..) => None,
+            DatagramContent::Packets(packets) => packets.next_timeout(),
+            DatagramContent::Frames(..) => None,
         }
     }
 
     /// Gives up all fragments that lack packets, at the end.
     pub fn finish(&mut self, out: &mut Vec<Fragment>) {
-        if let Kind::Packets(packets) = &mut self.0 {
+        if let DatagramContent::Packets(packets) = &mut self.0 {
             packets.finish(out);
         }
     }
@@ -117,16 +117,16 @@ impl Datagrams {
     /// Forgets all packets, because a run begins, and returns the number of their fragments.
     pub fn begin(&mut self) -> u64 {
         match &mut self.0 {
-            Kind::Packets(packets) => packets.begin(),
-            Kind::Frames(..) => 0,
+            DatagramContent::Packets(packets) => packets.begin(),
+            DatagramContent::Frames(..) => 0,
         }
     }
 
     /// Returns what the decoder could not use so far.
     pub fn losses(&self) -> Losses {
         match &self.0 {
-            Kind::Packets(packets) => packets.losses(),
-            Kind::Frames(framing, _) => framing.losses(),
+            DatagramContent::Packets(packets) => packets.losses(),
+            DatagramContent::Frames(framing, _) => framing.losses(),
         }
     }
 }

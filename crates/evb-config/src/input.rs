@@ -335,7 +335,7 @@ pub(super) enum GivenInput {
         ///
         /// Default: none: each datagram has whole frames
         packets: Option<GivenPackets>,
-        /// What becomes of a fragment of which packets were lost.
+        /// The fate of a fragment of which packets were lost.
         ///
         /// Default: `"drop"`
         on_loss: Option<GivenOnLoss>,

@@ -15,7 +15,7 @@ use evb_core::{
     units::Bytes,
 };
 
-use self::open_fragment::{Added, OpenFragment, Packet};
+use self::open_fragment::{Added, BoardPacket, OpenFragment};
 
 /// Time without a packet after which a fragment is given up.
 const PATIENCE: Duration = Duration::from_millis(100);
@@ -140,7 +140,7 @@ impl Reassembly {
     }
 
     /// Reads the header of a packet; `None`, and a count, if it is none.
-    fn read<'d>(&mut self, datagram: &'d [u8]) -> Option<Packet<'d>> {
+    fn read<'d>(&mut self, datagram: &'d [u8]) -> Option<BoardPacket<'d>> {
         let layout = &self.layout;
         let (header, trailer) = (layout.header as usize, layout.trailer as usize);
         if layout.magic.as_ref().is_some_and(|magic| !magic.may_be_at(datagram)) {
@@ -176,7 +176,7 @@ impl Reassembly {
         let counter = layout.counter.as_ref()?.read(datagram)?;
         let ticks = layout.clock.as_ref().map_or(Some(0), |clock| clock.read(datagram))?;
         let is_placed = matches!(self.packets, PacketLayout::Placed { .. });
-        Some(Packet { counter, timestamp: Timestamp::new(ticks), place, end, is_placed, payload })
+        Some(BoardPacket { counter, timestamp: Timestamp::new(ticks), place, end, is_placed, payload })
     }
 
     /// Returns true if a fragment with that counter has ended a short time ago. A board may use its

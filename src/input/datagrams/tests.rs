@@ -283,7 +283,7 @@ fn declared_limits_bound_the_memory_whatever_arrives() {
             assert!(fragment.size() <= LIMIT);
             given -= fragment.payload.len();
         }
-        let Kind::Packets(packets) = &decoder.0 else { unreachable!() };
+        let DatagramContent::Packets(packets) = &decoder.0 else { unreachable!() };
         assert!(packets.held() <= 16 * LIMIT.count() as usize);
     }
     assert!(given > 0);

@@ -50,7 +50,8 @@ const LOOKS: Duration = Duration::from_secs(1);
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let datagrams = Datagrams::new(FrameLayout::new(8, Extent::Datagram), Bytes::kib(9), OnLoss::Drop)?;
+/// let layout = FrameLayout::new(8, Extent::Datagram);
+/// let datagrams = Datagrams::new(layout, Bytes::kib(9), OnLoss::Drop)?;
 /// let listening = Listening {
 ///     address: "192.168.10.1:4660".parse()?,
 ///     group: None,

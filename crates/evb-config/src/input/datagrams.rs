@@ -34,7 +34,7 @@ pub struct DatagramPlace {
     pub from: Option<Sender>,
     /// Size of the socket's receive buffer.
     pub receive_buffer: Bytes,
-    /// What becomes of a fragment of which packets were lost.
+    /// Fate of a fragment of which packets were lost.
     pub on_loss: OnLoss,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct GivenPackets {
     total: Option<GivenField>,
 }
 
-/// What becomes of a fragment of which packets were lost.
+/// The fate of a fragment of which packets were lost.
 #[derive(Clone, Copy, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]

@@ -40,7 +40,7 @@ pub enum LastPacket {
     Mark(FrameField),
 }
 
-/// What becomes of a fragment of which packets were lost.
+/// The fate of a fragment of which packets were lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLoss {
     /// It is dropped: its event names the source as missing.

@@ -19,7 +19,7 @@ pub struct FrontEndCounts {
     pub protocol: u32,
     /// Fragments that did not state their run.
     pub run_not_stated: u64,
-    /// What the decoders of boards' frames could not use.
+    /// Losses of the decoders of boards' frames.
     pub losses: Losses,
 }
 

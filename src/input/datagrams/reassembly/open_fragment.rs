@@ -5,7 +5,7 @@ use evb_core::{fragment::Timestamp, framing::MAX_PACKETS, time::Instant};
 
 /// A packet of a fragment.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Packet<'d> {
+pub(super) struct BoardPacket<'d> {
     pub(super) counter: u64,
     pub(super) timestamp: Timestamp,
     /// Number of the packet, or offset of its payload.
@@ -56,7 +56,7 @@ struct Piece {
 
 impl OpenFragment {
     /// Creates the fragment of a packet, which is still to be added.
-    pub(super) fn new(packet: &Packet<'_>, limit: u64) -> Self {
+    pub(super) fn new(packet: &BoardPacket<'_>, limit: u64) -> Self {
         let size = packet.payload.len() as u64;
         let room = match packet.end {
             Some(end) if packet.is_placed => end,
@@ -88,7 +88,7 @@ impl OpenFragment {
     }
 
     /// Adds a packet.
-    pub(super) fn add(&mut self, packet: &Packet<'_>, limit: u64, now: Instant) -> Added {
+    pub(super) fn add(&mut self, packet: &BoardPacket<'_>, limit: u64, now: Instant) -> Added {
         let length = packet.payload.len();
         let last = self.pieces.last().map_or(0, |last| self.behind(last));
         let reach =
