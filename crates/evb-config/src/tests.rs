@@ -1,5 +1,6 @@
 mod documents;
 mod frames;
+mod hooks;
 mod garbled;
 mod golden;
 mod mistakes;
