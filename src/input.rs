@@ -22,7 +22,7 @@ pub use evb_core::framing::{
     ByteOrder, Extent, FrameField, FrameLayout, Kept, LayoutError, LayoutKey, LengthCounts, Losses, Mark,
 };
 pub use framing::Framing;
-pub use front_end::{BoardStream, FrontEndListener, front_end_memory};
+pub use front_end::{BoardStream, BoardWriter, FrontEndListener, front_end_memory};
 pub use generator::{FragmentSize, Generator};
 pub use replay::{Replay, ReplayError};
 pub use triggered::push_at_triggers;

@@ -7,6 +7,7 @@ mod arrivals;
 mod assembly;
 mod fragments;
 mod frames;
+mod board_writer;
 mod board;
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,7 @@ use answers::Answers;
 use arrivals::{Requests, Stream, is_readable};
 use assembly::Assembly;
 pub use board::BoardStream;
+pub use board_writer::BoardWriter;
 use fragments::{Fragments, FrontEndError};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) use frames::receive_frames;
