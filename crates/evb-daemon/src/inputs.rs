@@ -1,5 +1,6 @@
 //! Starts sources with the inputs that `source.input` configures.
 
+mod boundary;
 #[cfg(test)]
 mod tests;
 
@@ -8,6 +9,7 @@ use std::{
     io,
     net::SocketAddr,
     path::PathBuf,
+    pin::pin,
     sync::{Arc, Mutex, PoisonError},
     thread,
     time::Duration,
@@ -32,6 +34,9 @@ use tokio::{
     sync::{oneshot, watch},
     time::timeout,
 };
+
+use crate::program::GRACE;
+use boundary::{Boundary, Ending};
 
 /// The reason why a source could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -94,7 +99,15 @@ const LAST_ENDS: Duration = Duration::from_secs(5);
 /// The inputs of this process's sources in the last run. The input of the next run may listen at
 /// the same address, so it opens only after the last one has ended.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Inputs(Arc<Mutex<HashMap<SourceId, watch::Receiver<()>>>>);
+pub(crate) struct Inputs(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    last: Mutex<HashMap<SourceId, watch::Receiver<()>>>,
+    /// The inputs that have something to do after a run, until they have done it.
+    attended: Mutex<Vec<watch::Receiver<()>>>,
+    ending: watch::Sender<Ending>,
+}
 
 impl Inputs {
     /// Starts a source with the configured input. The task that feeds the source ends with the run.
@@ -106,10 +119,13 @@ impl Inputs {
         before_start: BeforeStart,
         config: SourceConfig,
     ) -> Result<Source, InputError> {
+        let boundary = Boundary::new(entry, self.0.ending.subscribe());
+        // What boards sent before they were reset or told is not of the run.
+        let before_start = if entry.hooks.on_start.is_some() { BeforeStart::Discard } else { before_start };
         match &entry.input {
             Input::Generator { size, on, fault, .. } => {
                 let generator = generator(entry, *size, *fault, seed);
-                self.start_readout(config, generator, on).await
+                self.start_readout(config, boundary, generator, on).await
             }
             Input::Replay { path, format, on } => {
                 let replay = replay(path.clone(), format.clone(), entry.max_fragment).await?;
@@ -117,7 +133,7 @@ impl Inputs {
                     Some(clock) => replay.with_clock(clock),
                     None => replay,
                 };
-                self.start_readout(config, replay, on).await
+                self.start_readout(config, boundary, replay, on).await
             }
             Input::Tcp { listen, before_start: own, front_ends, .. } => {
                 let (address, limit) = (listen.to_string(), entry.max_fragment);
@@ -130,7 +146,7 @@ impl Inputs {
                     Ok(with_decoders(listener, decoders))
                 };
                 let front_ends = FrontEnds::new(own.unwrap_or(before_start), *front_ends);
-                self.start_listening(config, front_ends, open).await
+                self.start_listening(config, boundary, front_ends, open).await
             }
             Input::Unix { path, before_start: own, front_ends, .. } => {
                 let (path, limit, decoders) = (path.clone(), entry.max_fragment, decoders(entry)?);
@@ -143,7 +159,7 @@ impl Inputs {
                     Ok(with_decoders(listener, decoders))
                 };
                 let front_ends = FrontEnds::new(own.unwrap_or(before_start), *front_ends);
-                self.start_listening(config, front_ends, open).await
+                self.start_listening(config, boundary, front_ends, open).await
             }
             Input::Board { place, before_start: own, frame } => {
                 let decoders = Framing::new(frame.clone(), entry.max_fragment)?.decoders();
@@ -154,7 +170,8 @@ impl Inputs {
                 };
                 let board = board.with_front_ends(front_ends.clone());
                 let config = SourceConfig { front_ends: Some(front_ends), ..config };
-                self.start_fed(config, async move || Ok(board), BoardStream::serve).await
+                let boundary = boundary.with_writer(board.writer());
+                self.start_fed(config, boundary, async move || Ok(board), BoardStream::serve).await
             }
         }
     }
@@ -163,17 +180,19 @@ impl Inputs {
     async fn start_listening(
         &self,
         config: SourceConfig,
+        boundary: Boundary,
         front_ends: FrontEnds,
         open: impl AsyncFnOnce() -> Result<FrontEndListener, InputError> + Send + 'static,
     ) -> Result<Source, InputError> {
         let config = SourceConfig { front_ends: Some(front_ends.clone()), ..config };
         let open = async move || Ok(open().await?.with_front_ends(front_ends));
-        self.start_fed(config, open, FrontEndListener::serve).await
+        self.start_fed(config, boundary, open, FrontEndListener::serve).await
     }
 
     async fn start_readout(
         &self,
         config: SourceConfig,
+        boundary: Boundary,
         readout: impl Readout,
         on: &MadeOn,
     ) -> Result<Source, InputError> {
@@ -186,7 +205,7 @@ impl Inputs {
                 .map_err(|reason| InputError::Multicast { group, reason })
         };
         let feed = async move |triggers, source| push_at_triggers(triggers, readout, source).await;
-        self.start_fed(config, open, feed).await
+        self.start_fed(config, boundary, open, feed).await
     }
 
     /// Starts a source whose input is read on a thread of its own, so that the input delays no
@@ -195,23 +214,25 @@ impl Inputs {
     async fn start_fed<T>(
         &self,
         config: SourceConfig,
+        mut boundary: Boundary,
         open: impl AsyncFnOnce() -> Result<T, InputError> + Send + 'static,
         feed: impl AsyncFnOnce(T, Source) + Send + 'static,
     ) -> Result<Source, InputError> {
         let (opened, has_opened) = oneshot::channel();
-        let (joined, has_joined) = oneshot::channel();
+        let (joined, has_joined) = oneshot::channel::<Source>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        boundary.attend(config.front_ends.as_ref());
+        let ends = self.succeed(config.id, boundary.longest_stop()).await;
         let fed = async move || match open().await {
             Err(error) => drop(opened.send(Err(error))),
             Ok(input) => {
                 drop(opened.send(Ok(())));
                 // An error means that the source could not join the run.
                 if let Ok(source) = has_joined.await {
-                    feed(input, source).await;
+                    boundary.around(source.clone(), feed(input, source)).await;
                 }
             }
         };
-        let ends = self.succeed(config.id).await;
         let thread = thread::Builder::new().name(format!("input {}", config.id));
         let span = tracing::Span::current();
         thread.spawn(move || {
@@ -227,15 +248,41 @@ impl Inputs {
         Ok(source)
     }
 
-    /// Waits for the end of the source's last input. The next one ends when the result is dropped.
-    async fn succeed(&self, source: SourceId) -> watch::Sender<()> {
+    /// Waits for the end of the source's last input. The next one ends when the result is dropped;
+    /// `stop` is the time that it may need after a run, if it does something then.
+    async fn succeed(&self, source: SourceId, stop: Option<Duration>) -> watch::Sender<()> {
         let (ends, has_ended) = watch::channel(());
-        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(source, has_ended);
+        if stop.is_some() {
+            let mut attended = self.0.attended.lock().unwrap_or_else(PoisonError::into_inner);
+            attended.retain(|input| input.has_changed().is_ok());
+            attended.push(has_ended.clone());
+        }
+        let last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner).insert(source, has_ended);
         if let Some(mut last) = last {
             // Nothing is ever sent: `changed` returns when the sender is dropped.
-            let _ = timeout(LAST_ENDS, last.changed()).await;
+            let _ = timeout(LAST_ENDS + stop.unwrap_or_default(), last.changed()).await;
         }
         ends
+    }
+
+    /// Waits, at the end of the process, until all is done that must follow a run. When `now` is
+    /// ready, the programs that still run are stopped.
+    pub(crate) async fn end(&self, now: impl Future<Output = ()>) {
+        self.0.ending.send_replace(Ending::Soon);
+        let attended = std::mem::take(&mut *self.0.attended.lock().unwrap_or_else(PoisonError::into_inner));
+        let all = async {
+            for mut input in attended {
+                // Nothing is ever sent: `changed` returns when the sender is dropped.
+                let _ = input.changed().await;
+            }
+        };
+        let mut all = pin!(all);
+        tokio::select! {
+            () = &mut all => return,
+            () = now => {}
+        }
+        self.0.ending.send_replace(Ending::Now);
+        let _ = timeout(GRACE * 2, all).await;
     }
 }
 

@@ -39,7 +39,7 @@ const LOOK: Duration = Duration::from_millis(10);
 pub(crate) struct Program<'a> {
     /// The program, which is searched in `PATH` if it is a bare name, and its arguments.
     pub(crate) words: &'a [String],
-    /// What it is for, for the log: `on_start of source 3`.
+    /// Purpose, for the log: `on_start of source 3`.
     pub(crate) part: &'a str,
     /// Variables in addition to the inherited environment.
     pub(crate) variables: &'a [(&'static str, String)],

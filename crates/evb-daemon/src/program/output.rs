@@ -73,7 +73,12 @@ impl<'a> Output<'a> {
         if let Some(more) = self.count.checked_sub(LINES).filter(|more| *more > 0) {
             let (part, program, stream) = (self.program.part, &self.program.words[0], self.stream);
             let lines = counted(more, "line");
-            tracing::info!(program, stream, more, "{part}: {program}: {lines} more on {stream}, which the log does not show");
+            tracing::info!(
+                program,
+                stream,
+                more,
+                "{part}: {program}: {lines} more on {stream}, which the log does not show"
+            );
         }
         let last = plain(&String::from_utf8_lossy(&self.last), LAST);
         // A semicolon would begin the remedy.
