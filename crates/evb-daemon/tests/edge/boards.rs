@@ -15,7 +15,7 @@ use crate::{
 /// Longer than a source waits for the next bytes of a stream, also on a host with much load.
 const PAUSE: Duration = Duration::from_millis(200);
 
-fn announce(system: &Crate, numbers: RangeInclusive<u64>) {
+pub(crate) fn announce(system: &Crate, numbers: RangeInclusive<u64>) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     for number in numbers {
         let datagram = Announcement { number, sent_ns: 0 }.encode();
@@ -24,7 +24,7 @@ fn announce(system: &Crate, numbers: RangeInclusive<u64>) {
     }
 }
 
-fn settled(system: &Crate, events: u64) {
+pub(crate) fn settled(system: &Crate, events: u64) {
     system::wait_for(system.path(), "settled", |status| {
         let of = |outcome: &str| status["survey"]["events"][outcome].as_u64().unwrap_or(0);
         of("complete") + of("incomplete") == events
