@@ -29,7 +29,7 @@ pub use evb_net::udp::Listening;
 pub use framing::Framing;
 #[cfg(feature = "udp")]
 pub use front_end::BoardDatagrams;
-pub use front_end::{BoardStream, FrontEndListener, front_end_memory};
+pub use front_end::{BoardStream, BoardWriter, FrontEndListener, front_end_memory};
 pub use generator::{FragmentSize, Generator};
 pub use replay::{Replay, ReplayError};
 pub use triggered::push_at_triggers;

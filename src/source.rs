@@ -28,8 +28,8 @@ pub use evb_core::{
     alignment::{ClockError, ClockWrap, CounterError, CounterStart, DetectorClock, TriggerCounter},
     source::{BeforeStart, PushError as Refused},
 };
-pub use front_ends::FrontEnds;
 pub(crate) use front_ends::ToldRun;
+pub use front_ends::{Beginning, FrontEnds};
 pub use input::Permit;
 pub use pacing::PacingConfig;
 pub use push_error::{PushError, TryPushError};

@@ -8,6 +8,7 @@ mod assembly;
 mod fragments;
 mod board_log;
 mod frames;
+mod board_writer;
 mod board;
 #[cfg(feature = "udp")]
 mod board_datagrams;
@@ -40,6 +41,7 @@ use assembly::Assembly;
 pub use board::BoardStream;
 #[cfg(feature = "udp")]
 pub use board_datagrams::BoardDatagrams;
+pub use board_writer::BoardWriter;
 use fragments::{Fragments, FrontEndError};
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) use frames::receive_frames;

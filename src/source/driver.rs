@@ -148,7 +148,7 @@ impl Driver {
                     self.link.send(&message);
                 }
                 SourceOutput::Begin => {
-                    self.feed.begin();
+                    self.feed.begin(&self.role);
                     more = true;
                 }
                 SourceOutput::Ended(ended) => self.ended = Some(*ended),

@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use evb_core::{session::FrontEndCounts, time::Instant};
+use evb_core::{session::FrontEndCounts, source::BeforeStart, time::Instant};
 use evb_shaper::role::SourceRole;
 use tokio::sync::watch;
 
@@ -32,16 +32,17 @@ pub(super) struct Feed {
     pushed: Vec<Pushed>,
     readout: Option<Box<dyn Readout>>,
     front_ends: Option<FrontEnds>,
-    /// The wait for all that had arrived from front ends when the run began.
-    read_out: Option<ReadOut>,
+    /// The wait for what must be done before the run begins, and for all that had arrived then.
+    preparation: Option<Preparation>,
     /// The wait for a front end that connects or closes its connection.
     connections: Option<Connections>,
     /// The run as the front ends were told.
     told: ToldRun,
 }
 
-/// The wait for a listener that pushes all that has arrived.
-type ReadOut = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// The wait for preparations and for a listener that pushes all that has arrived, with the reason
+/// for which the run cannot begin.
+type Preparation = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
 /// The wait for the next number of connected front ends; `None` if there will be none.
 type Connections = Pin<Box<dyn Future<Output = Option<watch::Receiver<u32>>> + Send>>;
@@ -69,15 +70,17 @@ impl Feed {
             pushed: Vec::with_capacity(BATCH),
             readout,
             front_ends,
-            read_out: None,
+            preparation: None,
             connections,
             told: ToldRun::default(),
         }
     }
 
-    /// Asks the front ends' listener for all that has arrived.
-    pub(super) fn begin(&mut self) {
-        self.read_out = self.front_ends.as_ref().map(|front_ends| Box::pin(front_ends.ask()) as ReadOut);
+    /// Prepares for a run: asks the front ends' listener for all that has arrived.
+    pub(super) fn begin(&mut self, role: &SourceRole) {
+        let (run, _) = role.run();
+        self.preparation =
+            self.front_ends.as_ref().map(|front_ends| Box::pin(front_ends.prepare(run)) as Preparation);
     }
 
     /// Returns the counts of the front ends' listener.
@@ -87,14 +90,14 @@ impl Feed {
 
     /// Takes the fragments that readout pushes. Returns true if more fragments may be waiting.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>, role: &mut SourceRole, now: Instant) -> bool {
-        if self.read_out.as_mut().is_some_and(|wait| wait.as_mut().poll(cx).is_ready()) {
-            self.read_out = None;
-            // What is pushed already is from the time before the start.
-            while let Ok(pushed) = self.outlet.fragments.try_recv() {
-                push(&mut self.outlet, pushed, role, now);
+        if let Some(wait) = &mut self.preparation
+            && let Poll::Ready(prepared) = wait.as_mut().poll(cx)
+        {
+            self.preparation = None;
+            match prepared {
+                Ok(()) => self.start(role, now),
+                Err(reason) => role.refuse_run(reason),
             }
-            self.front_ends.iter().for_each(FrontEnds::start);
-            role.handle_read_out();
         }
         let mut count = 0;
         if let Poll::Ready(received) = self.outlet.fragments.poll_recv_many(cx, &mut self.pushed, BATCH) {
@@ -108,6 +111,17 @@ impl Feed {
             self.poll_connections(cx, role, now);
         }
         count == BATCH
+    }
+
+    /// Lets the source take part in the run for which it has prepared.
+    fn start(&mut self, role: &mut SourceRole, now: Instant) {
+        // What is pushed already is from the time before the start.
+        while let Ok(pushed) = self.outlet.fragments.try_recv() {
+            push(&mut self.outlet, pushed, role, now);
+        }
+        let discards = |front_ends: &&FrontEnds| front_ends.before_start() == BeforeStart::Discard;
+        self.front_ends.iter().filter(discards).for_each(FrontEnds::start);
+        role.handle_read_out();
     }
 
     /// Tells the role how many front ends are connected.

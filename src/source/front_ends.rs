@@ -3,7 +3,7 @@
 use std::{
     future::Future,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
 };
@@ -11,11 +11,11 @@ use std::{
 use evb_core::{
     framing::Losses,
     id::{EventId, RunId, RunNumber},
-    session::FrontEndCounts,
+    session::{FrontEndCounts, RunIdentity},
     source::BeforeStart,
 };
 use evb_shaper::role::RunStage;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// The front ends of a source, as the source and the listener of its front ends see them. Clones
 /// share one state.
@@ -50,6 +50,8 @@ struct SharedFrontEnds {
     expected: u32,
     /// Number of front ends that are connected.
     connected: watch::Sender<u32>,
+    /// The one who prepares for runs, if there is any.
+    beginnings: OnceLock<mpsc::Sender<Beginning>>,
     /// Number of times that the source has asked for all that has arrived.
     asked: watch::Sender<u64>,
     /// The latest of these times for which the listener has pushed all.
@@ -97,6 +99,7 @@ impl FrontEnds {
             before_start,
             expected,
             connected: watch::Sender::new(0),
+            beginnings: OnceLock::new(),
             asked: watch::Sender::new(0),
             read_out: watch::Sender::new(0),
             starts: AtomicU64::new(0),
@@ -126,6 +129,35 @@ impl FrontEnds {
 
     pub(crate) fn before_start(&self) -> BeforeStart {
         self.0.before_start
+    }
+
+    /// Lets each run of the source wait until the receiver has prepared for it, for example has
+    /// reset the boards; `None` if there is such a receiver already. Call this before the source
+    /// joins a run. A source that joins a run that is under way does not prepare for it.
+    pub fn beginnings(&self) -> Option<mpsc::Receiver<Beginning>> {
+        let (sender, beginnings) = mpsc::channel(1);
+        self.0.beginnings.set(sender).is_ok().then_some(beginnings)
+    }
+
+    /// Prepares for a run, and asks the listener for all that had arrived then, if it is discarded.
+    /// Dropping the future gives the preparation up.
+    pub(super) fn prepare(
+        &self,
+        run: RunIdentity,
+    ) -> impl Future<Output = Result<(), String>> + Send + use<> {
+        let front_ends = self.clone();
+        async move {
+            if let Some(beginnings) = front_ends.0.beginnings.get() {
+                let (answer, answered) = oneshot::channel();
+                // An error means that the receiver has ended, as that of the answer says.
+                let _ = beginnings.send(Beginning { run: run.run, id: run.id, answer }).await;
+                answered.await.unwrap_or_else(|_| Err("its input has ended".to_owned()))?;
+            }
+            if front_ends.before_start() == BeforeStart::Discard {
+                front_ends.ask().await;
+            }
+            Ok(())
+        }
     }
 
     /// Asks the listener to push all that has arrived, and returns a future that waits for this.
@@ -240,6 +272,34 @@ impl FrontEnds {
         if !states_run {
             counts.run_not_stated.fetch_add(1, Ordering::Relaxed);
         }
+    }
+}
+
+/// A run that begins when it is prepared for: see [`FrontEnds::beginnings`].
+#[derive(Debug)]
+pub struct Beginning {
+    /// The run's number.
+    pub run: RunNumber,
+    /// The run's id.
+    pub id: RunId,
+    answer: oneshot::Sender<Result<(), String>>,
+}
+
+impl Beginning {
+    /// Lets the run begin, or refuses to take part for a reason.
+    pub fn answer(self, prepared: Result<(), String>) {
+        // An error means that this beginning was given up.
+        let _ = self.answer.send(prepared);
+    }
+
+    /// Returns true if this beginning is given up, so that the answer changes nothing.
+    pub fn is_given_up(&self) -> bool {
+        self.answer.is_closed()
+    }
+
+    /// Waits until this beginning is given up.
+    pub async fn given_up(&mut self) {
+        self.answer.closed().await;
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod tables;
 mod frames;
+mod hooks;
 mod alignment;
 mod planned;
 mod head;
@@ -16,6 +17,8 @@ use std::path::Path;
 
 pub use frames::picture;
 pub use head::head;
+#[cfg(test)]
+pub(crate) use hooks::hooks;
 pub use json::json;
 pub use text::text;
 

@@ -1,5 +1,7 @@
 //! `source.input`: the origin of a source's fragments.
 
+mod sizes;
+mod hooks;
 mod boards;
 mod datagrams;
 mod moments;
@@ -18,16 +20,21 @@ use serde::Deserialize;
 use super::{
     endpoint::Endpoint,
     fault::{GivenFault, PlantedFault},
-    forms::{Address, As, FilePath, Form, Host, Positive, Quantity, Whole, Word, Words, one, wrong},
+    forms::{Address, As, FilePath, Form, Host, Whole, Word, Words, one, wrong},
     frame::GivenFrame,
     section::Section,
     trigger::{Group, MulticastGroup},
 };
 use boards::{check_front_ends, connected};
+use datagrams::GivenDatagrams;
+#[cfg(test)]
 pub(super) use datagrams::SenderAddress;
 pub use datagrams::{DatagramPlace, Sender};
-use datagrams::{GivenDatagrams, GivenOnLoss, GivenPackets};
+use hooks::GivenHook;
+pub use hooks::{Action, Hook, Hooks};
 use moments::made_on;
+pub use sizes::FragmentSize;
+use sizes::GivenSize;
 
 /// The origin of a source's fragments.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +64,7 @@ pub enum Input {
         /// Address at which the source listens for front ends.
         listen: Endpoint,
         /// Treatment of fragments that arrive before the run has started; `None`: discarded under
-        /// run control, and else kept.
+        /// run control or with [`Hooks::on_start`], and else kept.
         before_start: Option<BeforeStart>,
         /// Number of front ends that should be connected; 0 if they may come and go.
         front_ends: u32,
@@ -95,46 +102,6 @@ pub enum BoardPlace {
     Path(PathBuf),
     /// The board sends datagrams.
     Udp(DatagramPlace),
-}
-
-/// The distribution of the sizes of generated fragments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FragmentSize {
-    /// All fragments have the same size.
-    Fixed(Bytes),
-    /// Normally distributed sizes, limited to the range from zero to `max_fragment`.
-    Gaussian {
-        /// Mean size.
-        mean: Bytes,
-        /// Standard deviation of the size.
-        sigma: Bytes,
-    },
-    /// Log-normally distributed sizes, limited to `max_fragment`.
-    LogNormal {
-        /// Mean of the size itself, not of the size's logarithm.
-        mean: Bytes,
-        /// Standard deviation of the size itself, not of the size's logarithm.
-        sigma: Bytes,
-    },
-}
-
-impl FragmentSize {
-    /// Returns the mean size.
-    pub fn mean(self) -> Bytes {
-        match self {
-            Self::Fixed(size) => size,
-            Self::Gaussian { mean, .. } | Self::LogNormal { mean, .. } => mean,
-        }
-    }
-
-    /// Returns a size that practically no fragment exceeds: the mean plus eight standard
-    /// deviations.
-    pub fn most(self) -> Bytes {
-        match self {
-            Self::Fixed(size) => size,
-            Self::Gaussian { mean, sigma } | Self::LogNormal { mean, sigma } => mean + sigma * 8,
-        }
-    }
 }
 
 /// The part of a generated fragment's content that the builder checks.
@@ -265,7 +232,7 @@ pub(super) enum GivenInput {
         frame: Option<GivenFrame>,
         /// The treatment of fragments that arrive before the run has started.
         ///
-        /// Default: `"discard"` under run control, else `"keep"`
+        /// Default: `"discard"` under run control or with `on_start`, else `"keep"`
         #[serde(default, with = "As::<Word<BeforeStart>>")]
         before_start: Option<BeforeStart>,
         /// The number of front ends that should be connected; 0 if they may come and go.
@@ -273,6 +240,10 @@ pub(super) enum GivenInput {
         /// Default: 1
         #[serde(default = "one", with = "Whole::<0, { MAX_FRONT_ENDS as u64 }>")]
         front_ends: u32,
+        /// The [action](#on_start-and-on_stop) for which the start of a run waits.
+        on_start: Option<GivenHook>,
+        /// The action after the end of a run.
+        on_stop: Option<GivenHook>,
     },
     /// Fragments from front ends that connect to a Unix socket.
     Unix {
@@ -286,7 +257,7 @@ pub(super) enum GivenInput {
         frame: Option<GivenFrame>,
         /// The treatment of fragments that arrive before the run has started.
         ///
-        /// Default: `"discard"` under run control, else `"keep"`
+        /// Default: `"discard"` under run control or with `on_start`, else `"keep"`
         #[serde(default, with = "As::<Word<BeforeStart>>")]
         before_start: Option<BeforeStart>,
         /// The number of front ends that should be connected; 0 if they may come and go.
@@ -294,6 +265,10 @@ pub(super) enum GivenInput {
         /// Default: 1
         #[serde(default = "one", with = "Whole::<0, { MAX_FRONT_ENDS as u64 }>")]
         front_ends: u32,
+        /// The [action](#on_start-and-on_stop) for which the start of a run waits.
+        on_start: Option<GivenHook>,
+        /// The action after the end of a run.
+        on_stop: Option<GivenHook>,
     },
     /// Frames that the source reads from a Unix socket that listens, a FIFO, a character device or
     /// a file.
@@ -305,91 +280,22 @@ pub(super) enum GivenInput {
         frame: GivenFrame,
         /// The treatment of fragments that arrive before the run has started.
         ///
-        /// Default: `"discard"` under run control, else `"keep"`
+        /// Default: `"discard"` under run control or with `on_start`, else `"keep"`
         #[serde(default, with = "As::<Word<BeforeStart>>")]
         before_start: Option<BeforeStart>,
+        /// The [action](#on_start-and-on_stop) for which the start of a run waits.
+        on_start: Option<GivenHook>,
+        /// The action after the end of a run.
+        on_stop: Option<GivenHook>,
     },
     /// Datagrams that boards send over UDP.
-    Udp {
-        /// The address and port at which the datagrams arrive.
-        #[serde(with = "As::<Address>")]
-        listen: Endpoint,
-        /// The multicast group to which the boards send, with the port of `listen`.
-        ///
-        /// Default: none
-        #[serde(default, with = "As::<Host>")]
-        group: Option<String>,
-        /// The network interface on which the source joins the group, by its address or name.
-        #[serde(default, with = "As::<Host>")]
-        interface: Option<String>,
-        /// The only sender whose datagrams are used: a host, or a host and a port. Several sources
-        /// may listen at one address if each names another sender with its port.
-        ///
-        /// Default: all senders
-        #[serde(default, with = "As::<SenderAddress>")]
-        from: Option<Sender>,
-        /// The [layout of the frames](#frame) that the boards send. Without `length`, `payload` and
-        /// `delimiter`, a frame ends with its datagram.
-        frame: GivenFrame,
-        /// The [packets](#packets) of which a fragment consists.
-        ///
-        /// Default: none: each datagram has whole frames
-        packets: Option<GivenPackets>,
-        /// The fate of a fragment of which packets were lost.
-        ///
-        /// Default: `"drop"`
-        on_loss: Option<GivenOnLoss>,
-        /// The number of bytes that may wait in the socket.
-        ///
-        /// Default: `"8 MiB"`
-        #[serde(default, with = "As::<Positive<Bytes>>")]
-        receive_buffer: Option<Bytes>,
-        /// The treatment of fragments that arrive before the run has started.
-        ///
-        /// Default: `"discard"` under run control, else `"keep"`
-        #[serde(default, with = "As::<Word<BeforeStart>>")]
-        before_start: Option<BeforeStart>,
-    },
+    Udp(GivenDatagrams),
 }
 
 /// Returns the schema of a generator or replay with the key `on = "multicast"`.
 #[cfg(test)]
 fn on_multicast() -> serde_json::Value {
     serde_json::json!({ "properties": { "on": { "const": "multicast" } }, "required": ["on"] })
-}
-
-/// The sizes of fragments: a size, or a table with a distribution.
-#[derive(Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(untagged))]
-#[serde(rename = "text or table")]
-pub(super) enum GivenSize {
-    Fixed(#[serde(with = "As::<Quantity<Bytes>>")] Bytes),
-    Distributed(Distribution),
-}
-
-#[derive(Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Distribution {
-    /// The mean size.
-    #[serde(with = "As::<Positive<Bytes>>")]
-    mean: Bytes,
-    /// The standard deviation of the size.
-    #[serde(with = "As::<Positive<Bytes>>")]
-    sigma: Bytes,
-    /// The distribution of the sizes.
-    ///
-    /// Default: `"gaussian"`
-    #[serde(default)]
-    distribution: Shape,
-}
-
-#[derive(Default, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Shape {
-    #[default]
-    Gaussian,
-    LogNormal,
 }
 
 /// The moment at which a source makes a fragment.
@@ -435,18 +341,6 @@ impl Form for Run {
     }
 }
 
-impl From<GivenSize> for FragmentSize {
-    fn from(size: GivenSize) -> Self {
-        match size {
-            GivenSize::Fixed(size) => Self::Fixed(size),
-            GivenSize::Distributed(Distribution { mean, sigma, distribution }) => match distribution {
-                Shape::Gaussian => Self::Gaussian { mean, sigma },
-                Shape::LogNormal => Self::LogNormal { mean, sigma },
-            },
-        }
-    }
-}
-
 /// The longest path of a Unix socket: the kernel has room for 108 bytes, of which the last is 0
 /// (unix(7), `sun_path`).
 const LONGEST_SOCKET: usize = 107;
@@ -477,7 +371,7 @@ impl GivenInput {
                 };
                 Some(Input::Replay { path, format, on })
             }
-            Self::Tcp { listen, connect, frame, before_start, front_ends } => {
+            Self::Tcp { listen, connect, frame, before_start, front_ends, .. } => {
                 let has_frame = frame.is_some();
                 let frame = frame.and_then(|frame| frame.checked(source));
                 if source.has("input.connect") {
@@ -498,32 +392,12 @@ impl GivenInput {
                     frame,
                 })
             }
-            Self::Stream { path, frame, before_start } => {
+            Self::Stream { path, frame, before_start, .. } => {
                 let frame = frame.checked(source)?;
                 Some(Input::Board { place: BoardPlace::Path(path), before_start, frame })
             }
-            Self::Udp {
-                listen,
-                group,
-                interface,
-                from,
-                frame,
-                packets,
-                on_loss,
-                receive_buffer,
-                before_start,
-            } => GivenDatagrams {
-                group,
-                interface,
-                from,
-                frame,
-                packets,
-                on_loss,
-                receive_buffer,
-                before_start,
-            }
-            .checked(source, listen),
-            Self::Unix { path, frame, before_start, front_ends } => {
+            Self::Udp(given) => given.checked(source),
+            Self::Unix { path, frame, before_start, front_ends, .. } => {
                 let has_frame = frame.is_some();
                 let frame = frame.and_then(|frame| frame.checked(source));
                 check_front_ends(source, front_ends, frame.as_ref());

@@ -69,7 +69,10 @@ pub use division::nine_tenths;
 pub use endpoint::{Endpoint, EndpointError, is_host, is_loopback, is_unspecified};
 pub use evb_core::transport::Transport;
 pub use fault::PlantedFault;
-pub use input::{BoardPlace, ContentCheck, DatagramPlace, FragmentSize, Input, MadeOn, ReplayFormat, Sender};
+pub use input::{
+    Action, BoardPlace, ContentCheck, DatagramPlace, FragmentSize, Hook, Hooks, Input, MadeOn, ReplayFormat,
+    Sender,
+};
 pub use layout::{Layout, Link, NodeKind};
 pub use network::{Admission, NetworkConfig};
 pub use print::Plain;

@@ -17,7 +17,7 @@ use super::{
     endpoint::is_unspecified,
     entries::Placed,
     forms::{As, DataRate, Host, LocalAddress, Positive, Quantity, Whole},
-    input::{self, FragmentSize, Input},
+    input::{self, FragmentSize, Hooks, Input},
     name::Name,
     section::{Notes, Section},
     trigger::MulticastGroup,
@@ -39,6 +39,8 @@ pub struct SourceEntry {
     pub link_rate: Option<Rate>,
     /// Origin of the source's fragments.
     pub input: Input,
+    /// Actions with its boards when a run starts, and after its end.
+    pub hooks: Hooks,
     /// Size of the largest fragment that the source accepts.
     pub max_fragment: Bytes,
     /// Bytes of unassigned fragments that the source keeps before readout must wait.
@@ -196,13 +198,14 @@ pub(super) enum Owes {
 }
 
 pub(super) fn read(section: &Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<SourceEntry> {
-    let given: GivenSource = section.read()?;
+    let mut given: GivenSource = section.read()?;
     if let Some(bind) = &given.bind {
         section.allow_host("bind", bind);
     }
     if let Some(host) = &given.host {
         check_host(section, host, given.bind.as_deref());
     }
+    let hooks = given.input.take_hooks(section);
     let input = given.input.checked(section, id, group);
     let usual_max = || input.as_ref().map_or(MAX_FRAGMENT, default_max);
     let max_fragment = given.max_fragment.unwrap_or_else(usual_max);
@@ -251,6 +254,7 @@ pub(super) fn read(section: &Section<'_>, id: u16, group: Option<&MulticastGroup
         host,
         link_rate,
         input,
+        hooks,
         max_fragment,
         backlog,
         cpu,

@@ -1,6 +1,7 @@
 mod datagrams;
 mod documents;
 mod frames;
+mod hooks;
 mod garbled;
 mod golden;
 mod mistakes;

@@ -1,13 +1,16 @@
 //! Starts sources with the inputs that `source.input` configures.
 
+mod boundary;
+mod datagrams;
 #[cfg(test)]
 mod tests;
 
 use std::{
     collections::HashMap,
     io,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
     path::PathBuf,
+    pin::pin,
     sync::{Arc, Mutex, PoisonError},
     thread,
     time::Duration,
@@ -16,23 +19,25 @@ use std::{
 use evb::{
     file::Selection,
     input::{
-        self, BoardDatagrams, BoardStream, Datagrams, Decoders, Framing, FrontEndListener, Generator,
-        Listening, Replay, ReplayError, push_at_triggers,
+        self, BoardDatagrams, BoardStream, Datagrams, Decoders, Framing, FrontEndListener, Generator, Replay,
+        ReplayError, push_at_triggers,
     },
     role::RoleError,
     source::{BeforeStart, FrontEnds, Readout, Source, SourceConfig},
     trigger_feed::TriggerListener,
 };
 use evb_config::{
-    BoardPlace, ContentCheck, DatagramPlace, Endpoint, FragmentSize, Input, MadeOn, PlantedFault,
-    ReplayFormat, Sender, SourceEntry,
+    BoardPlace, ContentCheck, FragmentSize, Input, MadeOn, PlantedFault, ReplayFormat, SourceEntry,
 };
-use evb_core::{id::SourceId, units::Bytes};
+use evb_core::{framing::FrameLayout, id::SourceId, units::Bytes};
 use evb_net::resolve::{ResolveError, resolve};
 use tokio::{
     sync::{oneshot, watch},
     time::timeout,
 };
+
+use crate::program::GRACE;
+use boundary::{Boundary, Ending};
 
 /// The reason why a source could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -95,7 +100,15 @@ const LAST_ENDS: Duration = Duration::from_secs(5);
 /// The inputs of this process's sources in the last run. The input of the next run may listen at
 /// the same address, so it opens only after the last one has ended.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Inputs(Arc<Mutex<HashMap<SourceId, watch::Receiver<()>>>>);
+pub(crate) struct Inputs(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    last: Mutex<HashMap<SourceId, watch::Receiver<()>>>,
+    /// The inputs that have something to do after a run, until they have done it.
+    attended: Mutex<Vec<watch::Receiver<()>>>,
+    ending: watch::Sender<Ending>,
+}
 
 impl Inputs {
     /// Starts a source with the configured input. The task that feeds the source ends with the run.
@@ -107,10 +120,13 @@ impl Inputs {
         before_start: BeforeStart,
         config: SourceConfig,
     ) -> Result<Source, InputError> {
+        let boundary = Boundary::new(entry, self.0.ending.subscribe());
+        // What boards sent before they were reset or told is not of the run.
+        let before_start = if entry.hooks.on_start.is_some() { BeforeStart::Discard } else { before_start };
         match &entry.input {
             Input::Generator { size, on, fault, .. } => {
                 let generator = generator(entry, *size, *fault, seed);
-                self.start_readout(config, generator, on).await
+                self.start_readout(config, boundary, generator, on).await
             }
             Input::Replay { path, format, on } => {
                 let replay = replay(path.clone(), format.clone(), entry.max_fragment).await?;
@@ -118,7 +134,7 @@ impl Inputs {
                     Some(clock) => replay.with_clock(clock),
                     None => replay,
                 };
-                self.start_readout(config, replay, on).await
+                self.start_readout(config, boundary, replay, on).await
             }
             Input::Tcp { listen, before_start: own, front_ends, .. } => {
                 let (address, limit) = (listen.to_string(), entry.max_fragment);
@@ -131,7 +147,7 @@ impl Inputs {
                     Ok(with_decoders(listener, decoders))
                 };
                 let front_ends = FrontEnds::new(own.unwrap_or(before_start), *front_ends);
-                self.start_listening(config, front_ends, open).await
+                self.start_listening(config, boundary, front_ends, open).await
             }
             Input::Unix { path, before_start: own, front_ends, .. } => {
                 let (path, limit, decoders) = (path.clone(), entry.max_fragment, decoders(entry)?);
@@ -144,57 +160,62 @@ impl Inputs {
                     Ok(with_decoders(listener, decoders))
                 };
                 let front_ends = FrontEnds::new(own.unwrap_or(before_start), *front_ends);
-                self.start_listening(config, front_ends, open).await
-            }
-            Input::Board { place: BoardPlace::Udp(place), before_start: own, frame } => {
-                let decoder = Datagrams::new(frame.clone(), entry.max_fragment, place.on_loss)?;
-                let front_ends = FrontEnds::new(own.unwrap_or(before_start), 0);
-                let (listening, host) = listening(place).await?;
-                let config = SourceConfig { front_ends: Some(front_ends.clone()), ..config };
-                let open = async move || {
-                    let boards = BoardDatagrams::open(&listening, decoder).map_err(|reason| {
-                        let address = listening.address.to_string();
-                        let remedy = "give a free port of this host and an interface that it has, or stop the program that uses this one";
-                        InputError::Listen { address, reason, remedy }
-                    })?;
-                    let boards = boards.with_front_ends(front_ends);
-                    Ok(match host {
-                        Some(host) => boards.of_host(host),
-                        None => boards,
-                    })
-                };
-                self.start_fed(config, open, BoardDatagrams::serve).await
+                self.start_listening(config, boundary, front_ends, open).await
             }
             Input::Board { place, before_start: own, frame } => {
-                let decoders = Framing::new(frame.clone(), entry.max_fragment)?.decoders();
-                let front_ends = FrontEnds::new(own.unwrap_or(before_start), 1);
-                let board = match place {
-                    BoardPlace::Tcp(address) => BoardStream::tcp(address.to_string(), decoders),
-                    BoardPlace::Path(path) => BoardStream::path(path, decoders),
-                    BoardPlace::Udp(_) => unreachable!("the arm before takes datagrams"),
-                };
-                let board = board.with_front_ends(front_ends.clone());
-                let config = SourceConfig { front_ends: Some(front_ends), ..config };
-                self.start_fed(config, async move || Ok(board), BoardStream::serve).await
+                let before_start = own.unwrap_or(before_start);
+                self.start_board(config, boundary, place, before_start, frame, entry.max_fragment).await
             }
         }
+    }
+
+    /// Starts a source with a board.
+    async fn start_board(
+        &self,
+        config: SourceConfig,
+        boundary: Boundary,
+        place: &BoardPlace,
+        before_start: BeforeStart,
+        frame: &FrameLayout,
+        limit: Bytes,
+    ) -> Result<Source, InputError> {
+        // Datagrams come without a connection.
+        let expected = if matches!(place, BoardPlace::Udp(_)) { 0 } else { 1 };
+        let front_ends = FrontEnds::new(before_start, expected);
+        let config = SourceConfig { front_ends: Some(front_ends.clone()), ..config };
+        let decoders = || Ok::<_, InputError>(Framing::new(frame.clone(), limit)?.decoders());
+        let board = match place {
+            BoardPlace::Udp(place) => {
+                let decoder = Datagrams::new(frame.clone(), limit, place.on_loss)?;
+                let (listening, host) = datagrams::listening(place).await?;
+                let open = async move || datagrams::open(&listening, host, decoder, front_ends);
+                return self.start_fed(config, boundary, open, BoardDatagrams::serve).await;
+            }
+            BoardPlace::Tcp(address) => BoardStream::tcp(address.to_string(), decoders()?),
+            BoardPlace::Path(path) => BoardStream::path(path, decoders()?),
+        };
+        let board = board.with_front_ends(front_ends);
+        let boundary = boundary.with_writer(board.writer());
+        self.start_fed(config, boundary, async move || Ok(board), BoardStream::serve).await
     }
 
     /// Starts a source with front ends.
     async fn start_listening(
         &self,
         config: SourceConfig,
+        boundary: Boundary,
         front_ends: FrontEnds,
         open: impl AsyncFnOnce() -> Result<FrontEndListener, InputError> + Send + 'static,
     ) -> Result<Source, InputError> {
         let config = SourceConfig { front_ends: Some(front_ends.clone()), ..config };
         let open = async move || Ok(open().await?.with_front_ends(front_ends));
-        self.start_fed(config, open, FrontEndListener::serve).await
+        self.start_fed(config, boundary, open, FrontEndListener::serve).await
     }
 
     async fn start_readout(
         &self,
         config: SourceConfig,
+        boundary: Boundary,
         readout: impl Readout,
         on: &MadeOn,
     ) -> Result<Source, InputError> {
@@ -207,7 +228,7 @@ impl Inputs {
                 .map_err(|reason| InputError::Multicast { group, reason })
         };
         let feed = async move |triggers, source| push_at_triggers(triggers, readout, source).await;
-        self.start_fed(config, open, feed).await
+        self.start_fed(config, boundary, open, feed).await
     }
 
     /// Starts a source whose input is read on a thread of its own, so that the input delays no
@@ -216,23 +237,25 @@ impl Inputs {
     async fn start_fed<T>(
         &self,
         config: SourceConfig,
+        mut boundary: Boundary,
         open: impl AsyncFnOnce() -> Result<T, InputError> + Send + 'static,
         feed: impl AsyncFnOnce(T, Source) + Send + 'static,
     ) -> Result<Source, InputError> {
         let (opened, has_opened) = oneshot::channel();
-        let (joined, has_joined) = oneshot::channel();
+        let (joined, has_joined) = oneshot::channel::<Source>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        boundary.attend(config.front_ends.as_ref());
+        let ends = self.succeed(config.id, boundary.longest_stop()).await;
         let fed = async move || match open().await {
             Err(error) => drop(opened.send(Err(error))),
             Ok(input) => {
                 drop(opened.send(Ok(())));
                 // An error means that the source could not join the run.
                 if let Ok(source) = has_joined.await {
-                    feed(input, source).await;
+                    boundary.around(source.clone(), feed(input, source)).await;
                 }
             }
         };
-        let ends = self.succeed(config.id).await;
         let thread = thread::Builder::new().name(format!("input {}", config.id));
         let span = tracing::Span::current();
         thread.spawn(move || {
@@ -248,15 +271,41 @@ impl Inputs {
         Ok(source)
     }
 
-    /// Waits for the end of the source's last input. The next one ends when the result is dropped.
-    async fn succeed(&self, source: SourceId) -> watch::Sender<()> {
+    /// Waits for the end of the source's last input. The next one ends when the result is dropped;
+    /// `stop` is the time that it may need after a run, if it does something then.
+    async fn succeed(&self, source: SourceId, stop: Option<Duration>) -> watch::Sender<()> {
         let (ends, has_ended) = watch::channel(());
-        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(source, has_ended);
+        if stop.is_some() {
+            let mut attended = self.0.attended.lock().unwrap_or_else(PoisonError::into_inner);
+            attended.retain(|input| input.has_changed().is_ok());
+            attended.push(has_ended.clone());
+        }
+        let last = self.0.last.lock().unwrap_or_else(PoisonError::into_inner).insert(source, has_ended);
         if let Some(mut last) = last {
             // Nothing is ever sent: `changed` returns when the sender is dropped.
-            let _ = timeout(LAST_ENDS, last.changed()).await;
+            let _ = timeout(LAST_ENDS + stop.unwrap_or_default(), last.changed()).await;
         }
         ends
+    }
+
+    /// Waits, at the end of the process, until all is done that must follow a run. When `now` is
+    /// ready, the programs that still run are stopped.
+    pub(crate) async fn end(&self, now: impl Future<Output = ()>) {
+        self.0.ending.send_replace(Ending::Soon);
+        let attended = std::mem::take(&mut *self.0.attended.lock().unwrap_or_else(PoisonError::into_inner));
+        let all = async {
+            for mut input in attended {
+                // Nothing is ever sent: `changed` returns when the sender is dropped.
+                let _ = input.changed().await;
+            }
+        };
+        let mut all = pin!(all);
+        tokio::select! {
+            () = &mut all => return,
+            () = now => {}
+        }
+        self.0.ending.send_replace(Ending::Now);
+        let _ = timeout(GRACE * 2, all).await;
     }
 }
 
@@ -264,28 +313,6 @@ impl Inputs {
 fn decoders(entry: &SourceEntry) -> Result<Option<Decoders>, InputError> {
     let Some(frame) = entry.input.frame() else { return Ok(None) };
     Ok(Some(Framing::new(frame.clone(), entry.max_fragment)?.decoders()))
-}
-
-/// Returns the place where datagrams arrive, and the host from which they come, if only the host is
-/// given.
-async fn listening(place: &DatagramPlace) -> Result<(Listening, Option<IpAddr>), InputError> {
-    let DatagramPlace { listen, group, interface, from, receive_buffer, .. } = place;
-    let address = first(&listen.to_string()).await?;
-    let (mut host, mut sender) = (None, None);
-    if let Some(Sender { host: name, port }) = from {
-        let found = first(&Endpoint { host: name.clone(), port: port.unwrap_or(0) }.to_string()).await?;
-        match port {
-            Some(_) => sender = Some(found),
-            None => host = Some(found.ip()),
-        }
-    }
-    let (group, interface) = (*group, interface.clone());
-    Ok((Listening { address, group, interface, from: sender, receive_buffer: *receive_buffer }, host))
-}
-
-async fn first(address: &str) -> Result<SocketAddr, InputError> {
-    let found = resolve(address).await?;
-    found.first().copied().ok_or_else(|| InputError::System(io::ErrorKind::NotFound.into()))
 }
 
 fn with_decoders(listener: FrontEndListener, decoders: Option<Decoders>) -> FrontEndListener {

@@ -2,6 +2,7 @@
 //! on which they run.
 
 mod log;
+mod program;
 mod inputs;
 mod control;
 mod ctl;

@@ -296,13 +296,26 @@ async fn host_roles(
             return Err(error);
         }
     };
-    match config.control.clone() {
+    let inputs = shared.inputs.clone();
+    let ended = match config.control.clone() {
         Some(control) if hosted.contains(&Peer::Supervisor) => {
-            return controlled::run(arguments, (config, origin), &control, publisher).await;
+            controlled::run(arguments, (config, origin), &control, shared, publisher).await
         }
-        Some(_) => return member::run(arguments, config, hosted, shared, publisher).await,
-        None => {}
-    }
+        Some(_) => member::run(arguments, config, hosted, shared, publisher).await,
+        None => host_run(arguments, config, hosted, shared, publisher).await,
+    };
+    inputs.end(signals::another()).await;
+    ended
+}
+
+/// Hosts the roles of one run.
+async fn host_run(
+    arguments: &RunArguments,
+    config: Arc<Config>,
+    hosted: Vec<Peer>,
+    shared: Shared,
+    publisher: Publisher,
+) -> Result<u8, RunError> {
     if let Some(choice) = shared.executor.as_ref().filter(|_| !arguments.quiet) {
         say(&format_args!(
             "the sources of this process keep the configured rates, with offload `{}`: {}; nothing needs to be done, and `evbd doctor` shows how exact that is, and the other choices",

@@ -16,6 +16,7 @@ use tokio::{
 use super::{
     arrivals::{Requests, Stream},
     assembly::Assembly,
+    board_writer::{BoardLine, BoardWriter},
     device::Device,
     frames::{Frames, serve_frames},
 };
@@ -60,6 +61,7 @@ pub struct BoardStream {
     place: BoardAddress,
     decoders: Decoders,
     front_ends: FrontEnds,
+    writer: BoardWriter,
 }
 
 impl fmt::Debug for BoardStream {
@@ -99,7 +101,14 @@ impl BoardStream {
     }
 
     fn new(place: BoardAddress, decoders: Decoders) -> Self {
-        Self { place, decoders, front_ends: FrontEnds::new(BeforeStart::Keep, 1) }
+        let front_ends = FrontEnds::new(BeforeStart::Keep, 1);
+        Self { place, decoders, front_ends, writer: BoardWriter::default() }
+    }
+
+    /// Returns the way to the board on the connection of this stream. The connection stays open,
+    /// after the stream has ended, until the result is dropped.
+    pub fn writer(&self) -> BoardWriter {
+        self.writer.clone()
     }
 
     /// Shares the state of the connection with a source: see [`FrontEnds`].
@@ -125,7 +134,8 @@ impl BoardStream {
         let assembly = Arc::new(Assembly::new(largest, 1));
         loop {
             tokio::select! {
-                stream = self.connect(&mut attempts, &taker), if connection.is_empty() => {
+                (stream, line) = self.connect(&mut attempts, &taker), if connection.is_empty() => {
+                    self.writer.open(line);
                     let arrivals = requests.arrivals(stream);
                     let frames =
                         Frames::new(arrivals, (self.decoders)(), assembly.clone(), &self.front_ends, taker.source());
@@ -138,6 +148,7 @@ impl BoardStream {
                     });
                 }
                 Some(ended) = connection.join_next(), if !connection.is_empty() => {
+                    self.writer.close();
                     attempts.note_end(ended.unwrap_or(0));
                 }
                 Ok(()) = asked.changed() => {
@@ -152,7 +163,7 @@ impl BoardStream {
     /// Connects, as often as it takes.
     ///
     /// Cancel safety: the next call goes on where this one was.
-    async fn connect(&self, attempts: &mut Attempts, taker: &impl Taker) -> Stream {
+    async fn connect(&self, attempts: &mut Attempts, taker: &impl Taker) -> (Stream, BoardLine) {
         loop {
             sleep(attempts.wait).await;
             match self.try_connect(attempts).await {
@@ -165,29 +176,26 @@ impl BoardStream {
         }
     }
 
-    async fn try_connect(&self, attempts: &mut Attempts) -> io::Result<Stream> {
+    async fn try_connect(&self, attempts: &mut Attempts) -> io::Result<(Stream, BoardLine)> {
         match &self.place {
             BoardAddress::Tcp(address) => {
                 let addresses = resolve(address).await.map_err(io::Error::other)?;
                 let stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(&addresses[..])).await??;
                 set_control_options(&stream)?;
                 let (read, write) = stream.into_split();
-                // The board would take the end of what evb never sends for that of the connection.
-                write.forget();
-                Ok(Stream::Tcp(read))
+                Ok((Stream::Tcp(read), BoardLine::Tcp(write)))
             }
             BoardAddress::Path(path) => {
                 let kind = fs::metadata(path)?.file_type();
                 if kind.is_socket() {
                     let (read, write) = UnixStream::connect(path).await?.into_split();
-                    write.forget();
-                    return Ok(Stream::Unix(read));
+                    return Ok((Stream::Unix(read), BoardLine::Unix(write)));
                 }
                 if kind.is_file() && attempts.has_ended {
                     // The file has been read to its end.
                     std::future::pending::<()>().await;
                 }
-                Ok(Stream::Device(Device::open(path).await?))
+                Ok((Stream::Device(Device::open(path).await?), BoardLine::Device(path.clone())))
             }
         }
     }

@@ -35,12 +35,15 @@ impl<S: System> Driver<S> {
             totals.add(&survey.events, &survey.dead_time, survey.payload_bytes);
         }
         let waiting = survey.as_ref().filter(|_| state == State::Configured).map(waiting_for);
+        let prepares = survey.as_ref().is_some_and(|survey| !survey.preparing.is_empty());
         Status {
             state,
             run: self.run.as_ref().map(|run| run.progress().run.number()),
             run_id: self.run.as_ref().map(|run| run.progress().run_id),
             begin: self.run.as_ref().map(|run| run.progress().begin).unwrap_or_default(),
-            ready: state == State::Configured && self.run.as_ref().is_some_and(|run| run.progress().ready),
+            ready: state == State::Configured
+                && !prepares
+                && self.run.as_ref().is_some_and(|run| run.progress().ready),
             waiting_for: waiting.unwrap_or_default(),
             rates: LiveRates { bytes_per_s: self.history.bytes_per_s(), ..self.speed.rates },
             problems: survey.as_ref().map_or_else(Vec::new, |survey| problems(survey, self.history.latest())),
@@ -55,9 +58,12 @@ impl<S: System> Driver<S> {
     }
 }
 
-/// Returns the names of missing peers or, if all peers are present, of those whose lanes are not
-/// connected.
+/// Returns the names of those that prepare for a run which begins, of missing peers or, if all
+/// peers are present, of those whose lanes are not connected.
 fn waiting_for(survey: &Survey) -> Vec<String> {
+    if !survey.preparing.is_empty() {
+        return survey.preparing.clone();
+    }
     let sources = survey.sources.iter().map(|source| (source.presence, source.named()));
     let builders = survey.builders.iter().map(|builder| (builder.presence, builder.named()));
     let peers: Vec<(Presence, String)> = sources.chain(builders).collect();

@@ -12,6 +12,7 @@ use evb_core::{
 use super::{
     alignment,
     frames::frames,
+    hooks::hooks,
     planned::{stages, unfilled_ports},
     tables::significant,
 };
@@ -21,7 +22,8 @@ use crate::{
 };
 
 /// Formats the sums that matter most, in a few lines, and the stages of the time from a grant to
-/// its data, if they were measured; then the layouts of the frames of boards.
+/// its data, if they were measured; then the layouts of the frames of boards, and what is done at
+/// the boundaries of a run.
 pub fn head(config: &Config, sums: &Sums, planning: &Planning) -> String {
     let mut rows = vec![("system", system(config, sums)), ("rate", rate(planning))];
     rows.extend(unfilled_ports(planning).into_iter().map(|advice| ("", advice)));
@@ -31,7 +33,7 @@ pub fn head(config: &Config, sums: &Sums, planning: &Planning) -> String {
         rows.push(("unchecked", unchecked));
     }
     let lines: String = rows.iter().map(|(name, text)| format!("{name:<10} {text}\n")).collect();
-    lines + &stages(planning) + &frames(config)
+    lines + &stages(planning) + &frames(config) + &hooks(config)
 }
 
 fn system(config: &Config, sums: &Sums) -> String {

@@ -9,10 +9,10 @@ use evb_core::{
 };
 use serde::Deserialize;
 
-use super::{BoardPlace, Input};
+use super::{BoardPlace, Input, hooks::GivenHook};
 use crate::{
     endpoint::Endpoint,
-    forms::{Form, Whole, wrong},
+    forms::{Address, As, Form, Host, Positive, Whole, Word, wrong},
     frame::{GivenField, GivenFrame},
     section::Section,
     trigger::MulticastGroup,
@@ -180,22 +180,69 @@ impl GivenPackets {
     }
 }
 
-/// The keys of an input of datagrams beside its address.
-pub(super) struct GivenDatagrams {
-    pub(super) group: Option<String>,
-    pub(super) interface: Option<String>,
-    pub(super) from: Option<Sender>,
-    pub(super) frame: GivenFrame,
-    pub(super) packets: Option<GivenPackets>,
-    pub(super) on_loss: Option<GivenOnLoss>,
-    pub(super) receive_buffer: Option<Bytes>,
-    pub(super) before_start: Option<BeforeStart>,
+/// An input of datagrams, as the configuration gives it.
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct GivenDatagrams {
+    /// The address and port at which the datagrams arrive.
+    #[serde(with = "As::<Address>")]
+    listen: Endpoint,
+    /// The multicast group to which the boards send, with the port of `listen`.
+    ///
+    /// Default: none
+    #[serde(default, with = "As::<Host>")]
+    group: Option<String>,
+    /// The network interface on which the source joins the group, by its address or name.
+    #[serde(default, with = "As::<Host>")]
+    interface: Option<String>,
+    /// The only sender whose datagrams are used: a host, or a host and a port. Several sources may
+    /// listen at one address if each names another sender with its port.
+    ///
+    /// Default: all senders
+    #[serde(default, with = "As::<SenderAddress>")]
+    from: Option<Sender>,
+    /// The [layout of the frames](#frame) that the boards send. Without `length`, `payload` and
+    /// `delimiter`, a frame ends with its datagram.
+    frame: GivenFrame,
+    /// The [packets](#packets) of which a fragment consists.
+    ///
+    /// Default: none: each datagram has whole frames
+    packets: Option<GivenPackets>,
+    /// The fate of a fragment of which packets were lost.
+    ///
+    /// Default: `"drop"`
+    on_loss: Option<GivenOnLoss>,
+    /// The number of bytes that may wait in the socket.
+    ///
+    /// Default: `"8 MiB"`
+    #[serde(default, with = "As::<Positive<Bytes>>")]
+    receive_buffer: Option<Bytes>,
+    /// The treatment of fragments that arrive before the run has started.
+    ///
+    /// Default: `"discard"` under run control or with `on_start`, else `"keep"`
+    #[serde(default, with = "As::<Word<BeforeStart>>")]
+    before_start: Option<BeforeStart>,
+    /// The [action](#on_start-and-on_stop) for which the start of a run waits.
+    pub(super) on_start: Option<GivenHook>,
+    /// The action after the end of a run.
+    pub(super) on_stop: Option<GivenHook>,
 }
 
 impl GivenDatagrams {
     /// Returns the input, after checks.
-    pub(super) fn checked(self, source: &Section<'_>, listen: Endpoint) -> Option<Input> {
-        let Self { group, interface, from, frame, packets, on_loss, receive_buffer, before_start } = self;
+    pub(super) fn checked(self, source: &Section<'_>) -> Option<Input> {
+        let Self {
+            listen,
+            group,
+            interface,
+            from,
+            frame,
+            packets,
+            on_loss,
+            receive_buffer,
+            before_start,
+            ..
+        } = self;
         let address = group.as_ref().and_then(|group| group.parse().ok()).filter(IpAddr::is_multicast);
         match (&group, address) {
             (Some(group), None) => {

@@ -433,6 +433,10 @@ impl<'de> Deserializer<'de> for Value<'_, '_> {
         let texts: Option<Vec<&str>> =
             items.and_then(|items| items.iter().map(|item| item.get_ref().as_str()).collect());
         let texts = texts.ok_or_else(|| StopReason::wrong_text("a list of texts"))?;
+        let texts: Vec<String> = texts
+            .into_iter()
+            .map(|text| self.expanded(text).map(Cow::into_owned))
+            .collect::<Result<_, _>>()?;
         visitor.visit_seq(SeqDeserializer::new(texts.into_iter()))
     }
 

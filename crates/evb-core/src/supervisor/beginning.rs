@@ -4,8 +4,6 @@
 #[cfg(test)]
 mod tests;
 
-use core::time::Duration;
-
 use super::{
     FirstReadouts, NotReady, Output, Phase, Recipients, RunPlan, SupervisorCore,
     journal::What,
@@ -23,9 +21,6 @@ use crate::{
         journal::Started,
     },
 };
-
-/// Time within which all peers must have prepared for the first event.
-const BEGIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The supervisor while a run begins. The error of a method is the reason for which the run cannot
 /// begin.
@@ -118,7 +113,7 @@ impl Beginning<'_> {
         self.core.without_readout = without_front_ends(&self.core.roster);
         self.core.verdicts().tell_changes();
         self.core.outbox.send(Recipients::Everyone, Message::Begin(begin));
-        self.core.phase = Phase::Beginning { until: now + BEGIN_TIMEOUT };
+        self.core.phase = Phase::Beginning { until: now + self.core.plan.begin_timeout };
         Ok(())
     }
 

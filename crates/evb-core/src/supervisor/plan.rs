@@ -143,6 +143,8 @@ pub struct RunPlan {
     pub journal: bool,
     /// Time within which all peers must register and connect their lanes.
     pub start_timeout: Duration,
+    /// Time within which all peers must have prepared for the first event, when the run begins.
+    pub begin_timeout: Duration,
     /// Time beyond `deadline` for which the run waits for progress of outstanding events at its
     /// end.
     pub drain_grace: Duration,
@@ -279,6 +281,7 @@ impl RunPlan {
             patience: Duration::from_secs(90),
             journal: false,
             start_timeout: Duration::from_secs(30),
+            begin_timeout: Duration::from_secs(10),
             drain_grace: Duration::from_secs(5),
             report_timeout: Duration::from_secs(5),
             events: None,

@@ -58,6 +58,9 @@ pub struct Survey {
     pub builders: Vec<BuilderSurvey>,
     /// State of every group of sources.
     pub groups: Vec<GroupSurvey>,
+    /// While the run begins: the names of those that have not prepared for it yet.
+    #[serde(skip)]
+    pub preparing: Vec<String>,
 }
 
 /// State of a group of sources.
@@ -240,7 +243,10 @@ pub(super) fn survey(core: &SupervisorCore, now: Instant) -> Survey {
         .iter()
         .filter_map(|builder| builder.live.as_ref())
         .for_each(|live| latencies.add(&live.latencies));
+    let unprepared = core.phase.is_beginning().then(|| roster.waits_for_begun());
+    let preparing = unprepared.unwrap_or_default().into_iter().map(|peer| plan.named(peer)).collect();
     Survey {
+        preparing,
         run: plan.run.number(),
         run_id: plan.run_id,
         epoch: plan.epoch.number(),

@@ -37,7 +37,7 @@ impl Busy {
         self.0.store(busy, Ordering::Relaxed);
     }
 
-    fn get(&self) -> bool {
+    pub(super) fn get(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

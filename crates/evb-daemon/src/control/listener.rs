@@ -1,6 +1,6 @@
 //! Connections of run control. Connections are few and short, and none can keep the others waiting.
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use evb::run_control::RunControl;
@@ -29,7 +29,8 @@ const CONNECTIONS: usize = 32;
 /// Time limit for the head of a request, for its body, and for the pause between two requests.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Time after which a connection is closed even if it is active.
+/// Time after which a connection is closed even if it is active, unless a command is being carried
+/// out.
 const LIFE: Duration = Duration::from_secs(60);
 
 /// Length of the longest body of a request, in bytes.
@@ -73,7 +74,9 @@ async fn serve(listener: TcpListener, desk: Arc<Desk>) {
                 let own = busy.clone();
                 let connection = tokio::spawn(async move {
                     // The outcome is ignored: a failed connection concerns only its client.
-                    let _ = timeout(LIFE, converse(stream, peer, desk, own)).await;
+                    let mut conversation = pin!(converse(stream, peer, desk, own.clone()));
+                    // A start takes as long as `on_start` of its sources.
+                    while timeout(LIFE, &mut conversation).await.is_err() && own.get() {}
                 });
                 places.take(
                     CONNECTIONS,

@@ -19,6 +19,9 @@ use crate::control::Token;
 /// Time limit of an answer; a start takes seconds while it waits for missing peers.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// Time for a start, which waits for `on_start` of the sources.
+const START_PATIENCE: Duration = Duration::from_secs(600);
+
 /// The remedy for a request without an answer.
 const LOOK: &str = "check that evbd still runs there, and the network to it; `evbd ctl status` shows whether the command took effect";
 
@@ -119,10 +122,11 @@ impl Client {
     /// Sends a request and returns the daemon's answer.
     pub(super) fn ask(&self, method: &str, what: &str, body: Option<Value>) -> Result<Value, AskError> {
         let failed = |reason: String| AskError::NoAnswer { address: self.address.clone(), reason };
+        let patience = if what == "start" { START_PATIENCE } else { PATIENCE };
         let asked = self.runtime.block_on(async {
-            timeout(PATIENCE, self.exchange(method, what, body))
+            timeout(patience, self.exchange(method, what, body))
                 .await
-                .unwrap_or_else(|_| Err(failed(format!("none came within {} s; {LOOK}", PATIENCE.as_secs()))))
+                .unwrap_or_else(|_| Err(failed(format!("none came within {} s; {LOOK}", patience.as_secs()))))
         });
         let (status, text) = asked?;
         let answer: Value = serde_json::from_slice(&text).map_err(|_| {

@@ -41,10 +41,10 @@ fn admission_control_knows_the_interval_of_generators() {
 async fn the_next_input_of_a_source_waits_for_the_end_of_the_last_one() {
     let inputs = Inputs::default();
     let [one, two] = [1, 2].map(SourceId::new);
-    let last = inputs.succeed(one).await;
-    let _other = inputs.succeed(two).await;
+    let last = inputs.succeed(one, None).await;
+    let _other = inputs.succeed(two, None).await;
     let waiting = inputs.clone();
-    let next = tokio::spawn(async move { waiting.succeed(one).await });
+    let next = tokio::spawn(async move { waiting.succeed(one, None).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(!next.is_finished());
     drop(last);

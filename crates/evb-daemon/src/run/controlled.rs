@@ -10,6 +10,7 @@ use evb_config::{Config, ControlConfig, Origin, complain};
 
 use super::{
     RunArguments, RunError,
+    build::Shared,
     signals::Signals,
     summary::Publisher,
     system::{FromFile, THE_CONFIGURATION},
@@ -25,6 +26,7 @@ pub(super) async fn run(
     arguments: &RunArguments,
     first: (Arc<Config>, Origin),
     control: &ControlConfig,
+    shared: Shared,
     publisher: Publisher,
 ) -> Result<u8, RunError> {
     let service = Service::from_environment(TurnCounters::default());
@@ -33,7 +35,7 @@ pub(super) async fn run(
         arguments.config.clone(),
         arguments.hosting(),
         first,
-        service.turn_counters(),
+        Shared { turn_counters: service.turn_counters(), ..shared },
         publisher,
     );
     let lead = RunControl::new(system, control.autostart);

@@ -6,6 +6,7 @@
 mod tests;
 
 use std::{
+    env,
     fs::{self, File},
     io,
     os::unix::fs::FileTypeExt as _,
@@ -17,7 +18,8 @@ use evb::{
     input::{Replay, ReplayError},
 };
 use evb_config::{
-    Config, ControlConfig, Input, Origin, Problem, Problems, ReplayFormat, Severity, SinkEntry, ViewersEntry,
+    Action, Config, ControlConfig, Hook, Hooks, Input, Origin, Problem, Problems, ReplayFormat, Severity,
+    SinkEntry, ViewersEntry,
 };
 use evb_core::id::Peer;
 use rustix::fs::Access;
@@ -69,6 +71,7 @@ fn missing_files<'a>(config: &Config, origin: &'a Origin, hosted: &[Peer]) -> Lo
             Peer::Supervisor => look.at_journal(config.supervisor.journal.as_deref()),
             Peer::Source(id) => {
                 let entry = config.sources.iter().find(|entry| entry.id == *id);
+                entry.iter().for_each(|entry| look.at_programs(&entry.hooks, id.number()));
                 match entry.map(|entry| &entry.input) {
                     Some(Input::Replay { path, format, .. }) => look.at_replay(path, format, id.number()),
                     Some(Input::Unix { path, .. }) => look.at_socket(path, id.number()),
@@ -131,6 +134,20 @@ impl Look<'_> {
             let reason = format!("cannot make the socket {}: {error}", path.display());
             let remedy = "give a free path in a directory that exists, and that this user can write to";
             self.refuse("source.input.path", Some(id), reason, remedy);
+        }
+    }
+
+    fn at_programs(&mut self, hooks: &Hooks, id: u16) {
+        for (key, hook) in [("on_start", &hooks.on_start), ("on_stop", &hooks.on_stop)] {
+            let Some(Hook { action: Action::Run(words), .. }) = hook else { continue };
+            let Some(name) = words.first() else { continue };
+            let Err(error) = executable(Path::new(name)) else { continue };
+            let reason = format!("cannot run {}: {error}", name.escape_debug());
+            let remedy = "give the path of a program that this user can execute (`chmod +x`), or a name that is found in PATH";
+            // Only an operator can provide a program.
+            let severity = std::mem::replace(&mut self.severity, Severity::Error);
+            self.refuse(&format!("source.input.{key}.run"), Some(id), reason, remedy);
+            self.severity = severity;
         }
     }
 
@@ -202,6 +219,23 @@ fn begins(path: &Path, format: &ReplayFormat) -> Result<(), ReplayError> {
             Replay::check_recorded(path, &Selection { run: run.clone(), ..Selection::default() })
         }
     }
+}
+
+/// Succeeds if this user can execute the program, which is searched in `PATH` if it is a bare name.
+fn executable(program: &Path) -> io::Result<()> {
+    let is_program = |path: &Path| {
+        if !fs::metadata(path)?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file"));
+        }
+        Ok(rustix::fs::access(path, Access::EXEC_OK)?)
+    };
+    if program.is_absolute() {
+        return is_program(program);
+    }
+    let paths = env::var_os("PATH").unwrap_or_default();
+    let found = env::split_paths(&paths).any(|directory| is_program(&directory.join(program)).is_ok());
+    let fault = || io::Error::new(io::ErrorKind::NotFound, "no directory of PATH has such a program");
+    found.then_some(()).ok_or_else(fault)
 }
 
 /// Returns the directory in which a file of this path is.

@@ -6,7 +6,7 @@ mod tests;
 
 use std::{
     fs,
-    future::poll_fn,
+    future::{pending, poll_fn},
     io,
     task::{Context, Poll},
     time::{Duration, Instant},
@@ -80,6 +80,16 @@ impl Signals {
             }
         }
         Poll::Pending
+    }
+}
+
+/// Waits for another SIGINT or SIGTERM, after the last run of the process.
+pub(super) async fn another() {
+    let signals = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+    let [Ok(mut interrupt), Ok(mut terminate)] = signals else { return pending().await };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
     }
 }
 

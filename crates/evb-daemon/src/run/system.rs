@@ -16,7 +16,6 @@ use super::{
     summary::Publisher,
 };
 use evb::{
-    role::TurnCounters,
     run_control::{Joining, System, SystemError},
     supervisor::{RunPlan, SupervisorConfig},
 };
@@ -46,10 +45,9 @@ impl FromFile {
         path: PathBuf,
         hosting: Hosting,
         (config, origin): (Arc<Config>, Origin),
-        turn_counters: TurnCounters,
+        shared: Shared,
         publisher: Publisher,
     ) -> Self {
-        let shared = Shared { turn_counters, ..Shared::default() };
         Self { path, hosting, config, fresh: Some(origin), hosted: Vec::new(), shared, last: None, publisher }
     }
 

@@ -2,10 +2,11 @@
 
 use std::{
     fs,
-    io::Write as _,
+    io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
     path::Path,
-    process::{Child, Stdio},
+    process::{Child, ExitStatus, Stdio},
+    time::Duration,
 };
 
 use crate::{signals, system};
@@ -19,13 +20,20 @@ pub(crate) struct Board {
     port: u16,
     listener: Option<TcpListener>,
     stream: Option<TcpStream>,
+    /// First value of the trigger counter, for the configuration.
+    pub(crate) first: &'static str,
+    /// Further keys of the source's input.
+    pub(crate) keys: String,
+    /// Number of triggers before event 1 since the counter was reset.
+    pub(crate) ahead: u64,
 }
 
 impl Board {
     pub(crate) fn new(source: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        Self { source, port, listener: Some(listener), stream: None }
+        let (listener, keys) = (Some(listener), String::new());
+        Self { source, port, listener, stream: None, first: "0", keys, ahead: 0 }
     }
 
     /// Waits for the source's connection.
@@ -53,6 +61,15 @@ impl Board {
         self.stream.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
+    /// Reads what evb sends, which must be these bytes.
+    pub(crate) fn hear(&mut self, expected: &[u8]) {
+        let stream = self.stream.as_mut().unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        let mut bytes = vec![0; expected.len()];
+        stream.read_exact(&mut bytes).unwrap();
+        assert_eq!(bytes, expected);
+    }
+
     /// Sends the frames of some events.
     pub(crate) fn send_events(&mut self, events: impl IntoIterator<Item = u64>) {
         let bytes: Vec<u8> = events.into_iter().flat_map(|event| self.frame(event)).collect();
@@ -66,7 +83,7 @@ impl Board {
         [
             &[0xeb, 0x90][..],
             &(payload.len() as u16).to_be_bytes(),
-            &((event - 1) as u16).to_be_bytes(),
+            &((event - 1 + self.ahead) as u16).to_be_bytes(),
             &clock.to_be_bytes()[2..],
             &payload,
         ]
@@ -89,7 +106,14 @@ pub(crate) struct Crate {
 
 impl Crate {
     pub(crate) fn start(boards: &[Board]) -> Self {
-        Self::start_with(&boards.iter().map(|board| source(board.source, board.port)).collect::<String>())
+        let section = |board: &Board| {
+            let usual = format!("counter = {{ bits = 16, first = {} }}", board.first);
+            let input = format!("input = {{ {}", board.keys);
+            source(board.source, board.port)
+                .replace("counter = { bits = 16, first = 0 }", &usual)
+                .replace("input = { ", &input)
+        };
+        Self::start_with(&boards.iter().map(section).collect::<String>())
     }
 
     /// Starts an evbd with these sections of sources.
@@ -119,6 +143,16 @@ impl Crate {
 
     pub(crate) fn log(&self) -> String {
         system::log(self.path())
+    }
+
+    /// Sends the process a signal.
+    pub(crate) fn signal(&self, signal: &str) {
+        signals::send(signal, [&self.evbd]);
+    }
+
+    /// Waits for the end of the process.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        self.evbd.wait().unwrap()
     }
 
     pub(crate) fn does(&self, words: &[&str]) {

@@ -6,6 +6,7 @@
 mod signals;
 mod board;
 mod boards;
+mod hooks;
 mod boundary;
 mod cabling;
 mod counters;

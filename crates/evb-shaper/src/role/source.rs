@@ -79,8 +79,9 @@ pub enum SourceOutput {
     /// This lane has announcements to send: call [`SourceRole::announce`], or over datagrams
     /// [`SourceRole::announce_in_datagram`].
     Announce(LaneIndex),
-    /// The run begins, and fragments of the time before are discarded: read all that has arrived
-    /// from readout and push it, then call [`SourceRole::handle_read_out`].
+    /// The run begins: prepare for it. If fragments of the time before are discarded, read all that
+    /// has arrived from readout and push it. Then call [`SourceRole::handle_read_out`], or if the
+    /// preparation fails, [`SourceRole::refuse_run`].
     Begin,
     /// The source's part in the run is over, with this result; no further output follows.
     Ended(Box<Result<RunOutcome, RoleFault>>),
@@ -232,6 +233,11 @@ impl SourceRole {
         self.paced.core_mut().keep();
         self.stage = RunStage::Running;
         self.attendance.send(Message::Begun(Begun::default()));
+    }
+
+    /// Tells the supervisor that the source cannot take part in the run that begins, and why.
+    pub fn refuse_run(&mut self, refusal: String) {
+        self.attendance.send(Message::Begun(Begun { refusal, highest_run: 0 }));
     }
 
     /// Asks the supervisor to end the run.
@@ -419,15 +425,11 @@ impl SourceRole {
     fn begin(&mut self) {
         let core = self.paced.core_mut();
         match self.before_start.filter(|_| !self.is_under_way) {
-            Some(BeforeStart::Discard) => {
-                core.discard();
-                self.begins = true;
-                return;
-            }
+            Some(BeforeStart::Discard) => core.discard(),
             Some(BeforeStart::Keep) => core.count_kept(),
-            None => {}
+            None => return self.handle_read_out(),
         }
-        self.handle_read_out();
+        self.begins = true;
     }
 
     /// Continues after the source has registered again. After a registration, the supervisor sends

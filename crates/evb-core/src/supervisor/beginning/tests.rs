@@ -131,7 +131,9 @@ fn peers_that_do_not_answer_or_leave_are_named() {
     stage.core.begin(&Annotation::default(), stage.now).unwrap();
     stage.poll_once();
     answer(&mut stage, builder(1), "");
-    stage.now += BEGIN_TIMEOUT;
+    let preparing = stage.core.survey(stage.now).preparing;
+    assert_eq!(preparing, ["source 3", "source 5", "builder 2"]);
+    stage.now += held().begin_timeout;
     stage.core.handle_timeout(stage.now);
     stage.poll_once();
     let error = stage.begun.take().unwrap().unwrap_err();

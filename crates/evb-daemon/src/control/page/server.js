@@ -4,6 +4,8 @@ const KEY = "evb-token";
 const PATIENCE = 2500;
 /// For an hour of samples, and for commands: a start waits five seconds for those that are missing.
 export const LONG = 20000;
+/// A start waits for `on_start` of the sources.
+const START = 600000;
 
 let token = null;
 try {
@@ -50,4 +52,4 @@ async function ask(method, path, body, patience) {
 }
 
 export const get = (path, patience = PATIENCE) => ask("GET", path, undefined, patience);
-export const command = (name, body) => ask("POST", `/v1/${name}`, body, LONG);
+export const command = (name, body) => ask("POST", `/v1/${name}`, body, name === "start" ? START : LONG);

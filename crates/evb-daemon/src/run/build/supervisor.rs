@@ -61,6 +61,7 @@ pub(in crate::run) fn supervisor(
         deadline: config.supervisor.deadline,
         orphan_timeout: config.supervisor.orphan_timeout,
         start_timeout: config.supervisor.start_timeout,
+        begin_timeout: usual.begin_timeout + longest_start(config),
         patience: config.supervisor.patience,
         lease: config.supervisor.lease,
         report_period: report_period(config),
@@ -90,6 +91,12 @@ pub(in crate::run) fn supervisor(
         turn_counters: shared.turn_counters.clone(),
         ..SupervisorConfig::new(supervisor_address(config), plan)
     })
+}
+
+/// Returns the longest time that `on_start` of a source may take.
+fn longest_start(config: &Config) -> Duration {
+    let times = config.sources.iter().filter_map(|source| Some(source.hooks.on_start.as_ref()?.timeout));
+    times.max().unwrap_or_default()
 }
 
 /// Returns the values that are given, by id.

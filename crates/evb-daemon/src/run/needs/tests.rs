@@ -29,6 +29,41 @@ fn only_what_is_hosted_is_looked_for_and_nothing_is_left_behind() {
     assert!(sources.iter().all(|problem| sources.line_of(problem) == 7), "{sources}");
 }
 
+#[test]
+fn a_program_of_a_hosted_source_must_be_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    fs::write(at("text"), "no program").unwrap();
+    for (program, reason) in [
+        ("sh", None),
+        ("/bin/sh", None),
+        (&at("absent"), Some("No such file or directory")),
+        (&at("text"), Some("Permission denied")),
+        (&at(""), Some("it is no file")),
+        ("no-program-has-this-name", Some("no directory of PATH has such a program")),
+    ] {
+        let text = format!(
+            "[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = {{ kind = \"as-fast-as-possible\" }}\n[control]\n\
+             [[source]]\nid = 1\ninput = {{ kind = \"tcp\", listen = \"127.0.0.1:7201\",\n  on_stop = {{ run = [\"{program}\", \"x\"] }} }}\n\
+             [[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n"
+        );
+        let loaded = read(&text, "system.toml").unwrap();
+        let problems = missing(&loaded.config, &loaded.origin, &[Peer::Source(SourceId::new(1))]);
+        let found: Vec<_> = problems.iter().collect();
+        match reason {
+            None => assert!(problems.is_empty(), "{problems}"),
+            Some(reason) => {
+                assert!(problems.are_fatal() && found[0].reason.contains(reason), "{problems}");
+                assert_eq!(
+                    (found[0].key.as_str(), problems.line_of(found[0])),
+                    ("source.input.on_stop.run", 8)
+                );
+            }
+        }
+        assert!(missing(&loaded.config, &loaded.origin, &[Peer::Supervisor]).is_empty());
+    }
+}
+
 /// Returns the problems of a supervisor, source 1 and builder 1 that need the given files.
 fn missing_of(journal: &Path, replayed: &Path, sink: &Path) -> Problems {
     let (journal, replayed, sink) = (journal.display(), replayed.display(), sink.display());

@@ -349,12 +349,39 @@ fn what_came_before_the_start_is_discarded_also_if_a_beginning_was_given_up() {
 }
 
 #[test]
+fn a_run_waits_for_what_the_driver_prepares_which_may_fail() {
+    let mut role = ready();
+    role.set_before_start(BeforeStart::Keep);
+    push(&mut role, 1, at(2));
+    begin(&mut role, at(3));
+    assert_eq!(told(&mut role, at(3)), "begin");
+    role.refuse_run("its board is off".to_owned());
+    let refused = outputs(&mut role, at(4)).into_iter().any(|output| match output {
+        SourceOutput::Send(message) => {
+            matches!(message.message, Some(Message::Begun(begun)) if begun.refusal == "its board is off")
+        }
+        _ => false,
+    });
+    assert!(refused);
+    begin(&mut role, at(5));
+    assert_eq!(told(&mut role, at(5)), "begin");
+    role.handle_read_out();
+    assert_eq!((told(&mut role, at(6)).as_str(), role.core().backlog_fragments()), ("begun", 1));
+    decide(&mut role, 1, BUILDER, at(9));
+    told(&mut role, at(9));
+    begin(&mut role, at(10));
+    assert_eq!(told(&mut role, at(10)), "begun", "the run is under way");
+}
+
+#[test]
 fn kept_fragments_from_before_the_start_are_counted() {
     let mut role = ready();
     role.set_before_start(BeforeStart::Keep);
     push(&mut role, 1, at(2));
     push(&mut role, 2, at(2));
     begin(&mut role, at(3));
+    assert_eq!(told(&mut role, at(3)), "begin");
+    role.handle_read_out();
     assert_eq!(told(&mut role, at(3)), "begun");
     push(&mut role, 3, at(4));
     let report = role.records().report(0, None);

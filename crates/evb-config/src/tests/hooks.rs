@@ -1,0 +1,103 @@
+//! What is done when a run starts, and after its end: what is read, and what is said about wrong
+//! declarations.
+
+use std::time::Duration;
+
+use super::{bad, good};
+use crate::{Action, Hook, check};
+
+const FRAME: &str = "frame = { header = 0, delimiter = \"0a\" }";
+
+fn source(input: &str) -> String {
+    format!("[[source]]\nid = 1\ninput = {{ {input} }}\n")
+}
+
+fn board(keys: &str) -> String {
+    source(&format!("kind = \"tcp\", connect = \"127.0.0.1:24\", {FRAME}, {keys}"))
+}
+
+#[test]
+fn programs_and_bytes_are_read() {
+    let config = good(&board(
+        "on_start = { run = [\"/opt/daq/arm\", \"--crate\", \"1\"], timeout = \"30 s\" }, on_stop = { send = \"FF 00 a5\" }",
+    ));
+    let hooks = &config.sources[0].hooks;
+    let words = ["/opt/daq/arm", "--crate", "1"].map(str::to_owned).to_vec();
+    let (start, stop) = (Action::Run(words), Action::Send(vec![0xff, 0x00, 0xa5]));
+    assert_eq!(hooks.on_start, Some(Hook { action: start, timeout: Duration::from_secs(30) }));
+    assert_eq!(hooks.on_stop, Some(Hook { action: stop, timeout: Duration::from_secs(10) }));
+    let device =
+        source(&format!("kind = \"stream\", path = \"/dev/adc\", {FRAME}, on_start = {{ send = \"01\" }}"));
+    assert!(good(&device).sources[0].hooks.on_start.is_some());
+    for listening in ["kind = \"unix\", path = \"a\"", "kind = \"tcp\", listen = \"127.0.0.1:1\""] {
+        let hooks = &good(&source(&format!("{listening}, on_stop = {{ run = [\"arm\"] }}"))).sources[0].hooks;
+        assert!(hooks.on_start.is_none() && hooks.on_stop.is_some());
+    }
+}
+
+#[test]
+fn the_page_lists_what_is_done() {
+    let text = "[[source]]\nids = \"1-3\"\ninput = { kind = \"tcp\", listen = \"127.0.0.1:720{id}\", on_start = { run = [\"arm\", \"all\"] } }\n\
+                [[source]]\nids = \"4\"\ninput = { kind = \"unix\", path = \"a\", on_stop = { run = [\"arm\", \"-{id}\"], timeout = \"500 ms\" } }\n";
+    let page = check::hooks(&good(text));
+    let listed = "
+Start and end of a run
+  on_start of sources 1-3: run arm all, within 10.0 s
+  on_stop  of source 4: run arm -4, within 500 ms
+";
+    assert_eq!(page, listed);
+}
+
+/// Wrong declarations, each with the key, and words of the reason and of the remedy.
+const WRONG: &[(&str, &str, &str, &str)] = &[
+    ("on_start = {}", "on_start", "nothing says what to do", "add run = [\"/opt/daq/arm\""),
+    ("on_start = { run = [] }", "on_start.run", "the list is empty", "run = [\"/opt/daq/arm\""),
+    ("on_start = { run = [\"\"] }", "on_start.run", "has no name", "run = [\"/opt/daq/arm\""),
+    ("on_start = { run = [\"bin/arm\"] }", "on_start.run", "`bin/arm` is depends on", "begins with `/`"),
+    (
+        "on_start = { run = [\"arm\", \"a\\u0000\"] }",
+        "on_start.run",
+        "NUL character",
+        "program and its arguments",
+    ),
+    ("on_start = { run = \"arm\" }", "on_start.run", "is text, not a list", "run = [\"/opt/daq/arm\""),
+    ("on_start = { run = [1] }", "on_start.run", "not a list of texts", "run = "),
+    (
+        "on_stop = { run = [\"a\"], send = \"00\" }",
+        "on_stop.send",
+        "either a program",
+        "remove `send`, or `run`",
+    ),
+    ("on_stop = { send = \"0\" }", "on_stop.send", "not bytes in hexadecimal", "two hexadecimal digits"),
+    ("on_stop = { send = \"\" }", "on_stop.send", "not bytes in hexadecimal", "two hexadecimal digits"),
+    ("on_start = { send = \"00\", timeout = \"0 s\" }", "on_start.timeout", "is zero", "above zero"),
+    ("on_start = { send = \"00\", timeout = 5 }", "on_start.timeout", "bare number", "timeout = \"2 s\""),
+    (
+        "on_start = { shell = \"arm\" }",
+        "on_start.shell",
+        "unknown key `shell`",
+        "keys here: run, send, timeout",
+    ),
+    ("on_start = \"arm\"", "on_start", "is text, not a table", "on_start = { … }"),
+];
+
+#[test]
+fn a_wrong_declaration_is_refused_with_what_to_do() {
+    let no_connection = "kind = \"tcp\", listen = \"127.0.0.1:1\", on_start = { send = \"00\" }";
+    let generator = "kind = \"generator\", size = \"1 B\", on_start = { run = [\"a\"] }";
+    let others = [
+        (source(no_connection), "on_start.send", "no connection of its own", "`run` in place of `send`"),
+        (source(generator), "on_start", "unknown key `on_start`", "keys here"),
+    ];
+    let of_board = WRONG.iter().map(|(keys, key, reason, remedy)| (board(keys), *key, *reason, *remedy));
+    for (text, key, reason, remedy) in of_board.chain(others) {
+        let problems = bad(&text);
+        let found = problems.iter().any(|problem| {
+            problem.key == format!("source.input.{key}")
+                && problems.line_of(problem) == 3
+                && problem.reason.contains(reason)
+                && problem.remedy.contains(remedy)
+        });
+        assert!(found, "{text}:\n{problems}");
+    }
+}
