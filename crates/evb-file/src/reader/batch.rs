@@ -28,8 +28,8 @@ const READ: u64 = 8 << 20;
 /// belongs to one event. The fragments of event *i* are rows `first_fragments[i]` to
 /// `first_fragments[i + 1]` of `sources`, `timestamps`, `checksums`, `alignments`, `lost_packets`,
 /// `offsets` and `lengths`. Its missing sources are rows `first_missing[i]` to
-/// `first_missing[i + 1]` of `missing` and `causes`, and its absent sources are rows of `absent` and
-/// `absent_causes` in the same way.
+/// `first_missing[i + 1]` of `missing` and `causes`, and its absent sources are rows of `absent`
+/// and `absent_causes` in the same way.
 #[derive(Debug, Default)]
 pub struct Batch {
     /// The offset in the file at which the bytes of this batch begin.
