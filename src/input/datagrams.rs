@@ -57,7 +57,7 @@ pub struct Datagrams(DatagramContent);
 enum DatagramContent {
     /// Whole frames, and memory for a datagram.
     Frames(Framing, BytesMut),
-    Packets(Reassembly),
+    Packets(Box<Reassembly>),
 }
 
 impl Datagrams {
@@ -67,7 +67,7 @@ impl Datagrams {
     /// The part of the layout that cannot be.
     pub fn new(layout: FrameLayout, max_fragment: Bytes, on_loss: OnLoss) -> Result<Self, LayoutError> {
         Ok(Self(match layout.packets {
-            Some(_) => DatagramContent::Packets(Reassembly::new(layout, max_fragment, on_loss)?),
+            Some(_) => DatagramContent::Packets(Reassembly::new(layout, max_fragment, on_loss)?.into()),
             None => DatagramContent::Frames(Framing::new(layout, max_fragment)?, BytesMut::new()),
         }))
     }

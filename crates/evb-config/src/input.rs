@@ -289,7 +289,7 @@ pub(super) enum GivenInput {
         on_stop: Option<GivenHook>,
     },
     /// Datagrams that boards send over UDP.
-    Udp(GivenDatagrams),
+    Udp(Box<GivenDatagrams>),
 }
 
 /// Returns the schema of a generator or replay with the key `on = "multicast"`.

@@ -282,7 +282,7 @@ impl GivenDatagrams {
         };
         let frame = frame.checked_datagram(source, packets)?;
         let receive_buffer = receive_buffer.unwrap_or(USUAL_BUFFER);
-        let on_loss = on_loss.map_or(OnLoss::default(), Into::into);
+        let on_loss = on_loss.map_or_else(OnLoss::default, Into::into);
         let place = DatagramPlace { listen, group: address, interface, from, receive_buffer, on_loss };
         Some(Input::Board { place: BoardPlace::Udp(place), before_start, frame })
     }
