@@ -13,13 +13,16 @@ pub mod km3net;
 mod replay;
 mod taker;
 mod front_end;
+mod capture;
 mod triggered;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 
+pub use capture::{Capture, CaptureCounts, CaptureError, CaptureReplay, CapturedFrame, Flow, FlowPackets};
 pub use check::{CheckContent, ContentCheck, WrongContent};
 pub use datagrams::Datagrams;
 pub use decode::{Decode, Decoded, Decoders, Follows};
+pub use evb_core::flow::{FlowEnd, FlowEndError, FlowFilter, ReplaySpeed};
 pub use evb_core::framing::{
     ByteOrder, Extent, FrameField, FrameLayout, Kept, LastPacket, LayoutError, LengthCounts, Losses, Mark,
     OnLoss, PacketLayout,

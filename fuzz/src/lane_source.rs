@@ -394,5 +394,5 @@ fn fragment(event: EventId, length: u32) -> Fragment {
     let bytes: Vec<u8> =
         (0..u64::from(length)).map(|place| event.number().wrapping_add(place * 13) as u8).collect();
     let checksum = Checksum::of(&bytes);
-    Fragment { event, timestamp: Timestamp::default(), payload: bytes.into(), checksum }
+    Fragment { event, timestamp: Timestamp::default(), payload: bytes.into(), checksum, lost_packets: 0 }
 }

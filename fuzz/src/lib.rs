@@ -31,6 +31,7 @@ pub mod km3net;
 pub mod front_end;
 pub mod board_datagrams;
 pub mod stream_frames;
+pub mod capture;
 pub mod triggers;
 pub mod units;
 pub mod config;

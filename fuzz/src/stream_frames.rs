@@ -9,10 +9,10 @@ use crate::script::{Slowly, block_on};
 
 const MAX_FRAGMENT: Bytes = Bytes::new(1000);
 /// Number of bytes of the input that choose the layout.
-const LAYOUT: usize = 8;
+pub(crate) const LAYOUT: usize = 8;
 
 /// Returns the layout that some bytes choose.
-fn layout(bytes: &[u8; LAYOUT]) -> FrameLayout {
+pub(crate) fn layout(bytes: &[u8; LAYOUT]) -> FrameLayout {
     let [kind, magic, place, length, counter, trailer, end, keep] = *bytes;
     let order = if kind & 0x80 == 0 { ByteOrder::Big } else { ByteOrder::Little };
     let field = |byte: u8| FrameField { order, ..FrameField::new(u32::from(byte >> 4), 1 + (byte & 7)) };

@@ -52,6 +52,10 @@ pub trait Decode: Send {
     /// counter, if the source declares one.
     fn decode(&mut self, bytes: &mut BytesMut, follows: Follows) -> Decoded;
 
+    /// Notes that bytes of unknown number are missing before those of the next call: these may be
+    /// in the middle of a frame. Only in captures, bytes are missing.
+    fn note_gap(&mut self) {}
+
     /// Returns what the decoder could not use so far.
     fn losses(&self) -> Losses;
 

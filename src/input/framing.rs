@@ -265,6 +265,10 @@ impl Decode for Framing {
         self.skip(bytes, follows)
     }
 
+    fn note_gap(&mut self) {
+        self.is_in_step = false;
+    }
+
     fn losses(&self) -> Losses {
         self.losses
     }

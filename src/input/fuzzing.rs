@@ -5,11 +5,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use evb_core::{fragment::Fragment, id::SourceId, units::Bytes};
+use evb_core::{flow::FlowFilter, fragment::Fragment, framing::FrameLayout, id::SourceId, units::Bytes};
 use tokio::io::AsyncRead;
 
 use super::{
-    Framing,
+    Capture, CaptureCounts, CaptureError, Framing,
     front_end::{receive, receive_frames},
     taker::Taker,
 };
@@ -37,6 +37,27 @@ pub async fn stream_frames(
     let ended = receive_frames(stream, Box::new(framing), &heap, &front_ends).await;
     let taken = std::mem::take(&mut *heap.0.lock().unwrap_or_else(PoisonError::into_inner));
     (taken, front_ends.counts().losses.garbage_bytes, ended.map_err(|error| error.to_string()))
+}
+
+/// Returns all fragments of a capture whose only file has these bytes, and the counts.
+///
+/// # Errors
+/// The layout cannot be, or the bytes are no capture.
+pub fn capture(
+    bytes: &[u8],
+    layout: &FrameLayout,
+    max_fragment: Bytes,
+) -> Result<(Vec<Fragment>, CaptureCounts), CaptureError> {
+    let mut capture = Capture::of_bytes(bytes.to_vec(), FlowFilter::default(), layout, max_fragment)?;
+    let mut fragments = Vec::new();
+    loop {
+        match capture.next_frame() {
+            Ok(Some(frame)) => fragments.push(frame.fragment),
+            Ok(None) => return Ok((fragments, capture.counts())),
+            // The rest of the file is not used.
+            Err(_) => {}
+        }
+    }
 }
 
 #[derive(Clone, Default)]

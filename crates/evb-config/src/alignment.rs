@@ -132,7 +132,7 @@ pub(super) fn made_timestamps(config: &Config) -> Made {
     for source in config.sources.iter().filter(|source| source.clock.is_some()) {
         match source.input {
             Input::Generator { .. } => made.generated = true,
-            Input::Replay { .. } => made.replayed = true,
+            Input::Replay { .. } | Input::Capture { .. } => made.replayed = true,
             Input::Tcp { .. } | Input::Unix { .. } | Input::Board { .. } => made.sent = true,
         }
     }

@@ -129,7 +129,7 @@ impl GivenCounter {
     /// Returns the counter, or notes what is wrong with it.
     fn checked(&self, source: &Section<'_>, input: &Input) -> Option<TriggerCounter> {
         let made = match input {
-            Input::Tcp { .. } | Input::Unix { .. } | Input::Board { .. } => None,
+            Input::Tcp { .. } | Input::Unix { .. } | Input::Board { .. } | Input::Capture { .. } => None,
             Input::Generator { .. } => Some("a generator makes"),
             Input::Replay { .. } => Some("a replay gives"),
         };

@@ -4,12 +4,14 @@ mod sizes;
 mod hooks;
 mod boards;
 mod datagrams;
+mod captures;
 mod moments;
 
 use std::{net::SocketAddr, path::PathBuf};
 
 use evb_core::{
-    framing::FrameLayout,
+    flow::{FlowFilter, ReplaySpeed},
+    framing::{FrameLayout, OnLoss},
     id::SourceId,
     source::{BeforeStart, MAX_FRONT_ENDS},
     units::Bytes,
@@ -26,6 +28,9 @@ use super::{
     trigger::{Group, MulticastGroup},
 };
 use boards::{check_front_ends, connected};
+use captures::GivenCapture;
+#[cfg(test)]
+pub(super) use captures::{End, MAX, Speed};
 use datagrams::GivenDatagrams;
 #[cfg(test)]
 pub(super) use datagrams::SenderAddress;
@@ -88,6 +93,19 @@ pub enum Input {
         place: BoardPlace,
         /// As in [`Input::Tcp`].
         before_start: Option<BeforeStart>,
+        /// Layout of the frames that the board sends.
+        frame: FrameLayout,
+    },
+    /// Frames in a capture of packets, which is replayed once in each run.
+    Capture {
+        /// Paths of the files, in their order, relative to the current directory.
+        paths: Vec<PathBuf>,
+        /// Speed of the replay.
+        speed: ReplaySpeed,
+        /// The packets that are used.
+        filter: FlowFilter,
+        /// Treatment of a fragment of which datagrams were lost.
+        on_loss: OnLoss,
         /// Layout of the frames that the board sends.
         frame: FrameLayout,
     },
@@ -290,6 +308,9 @@ pub(super) enum GivenInput {
     },
     /// Datagrams that boards send over UDP.
     Udp(Box<GivenDatagrams>),
+    /// Frames in packets that `tcpdump` or Wireshark captured, from the start of the run on.
+    #[cfg_attr(test, schemars(extend("oneOf" = [{ "required": ["path"] }, { "required": ["paths"] }])))]
+    Pcap(Box<GivenCapture>),
 }
 
 /// Returns the schema of a generator or replay with the key `on = "multicast"`.
@@ -397,6 +418,7 @@ impl GivenInput {
                 Some(Input::Board { place: BoardPlace::Path(path), before_start, frame })
             }
             Self::Udp(given) => given.checked(source),
+            Self::Pcap(capture) => capture.checked(source),
             Self::Unix { path, frame, before_start, front_ends, .. } => {
                 let has_frame = frame.is_some();
                 let frame = frame.and_then(|frame| frame.checked(source));

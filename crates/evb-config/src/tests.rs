@@ -1,3 +1,4 @@
+mod captures;
 mod datagrams;
 mod documents;
 mod frames;

@@ -9,6 +9,7 @@
 //! | [`id`], [`time`], [`units`], [`set`] | ids, times, quantities and sets, as types |
 //! | [`fragment`], [`event`] | the input and the output |
 //! | [`framing`] | the frames in which boards send fragments |
+//! | [`flow`] | the packets of a capture that a source uses |
 //! | [`wire`] | messages and records as bytes, with every check |
 //! | [`alignment`] | whether the fragments of an event belong together |
 //! | [`grant`], [`lane`] | the byte stream from a source to a builder, its counters and policies |
@@ -34,6 +35,7 @@ pub mod set;
 pub mod ranges;
 pub mod fragment;
 pub mod framing;
+pub mod flow;
 pub mod event;
 mod counter_table;
 pub mod wire;

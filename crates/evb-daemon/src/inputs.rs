@@ -19,8 +19,8 @@ use std::{
 use evb::{
     file::Selection,
     input::{
-        self, BoardDatagrams, BoardStream, Datagrams, Decoders, Framing, FrontEndListener, Generator, Replay,
-        ReplayError, push_at_triggers,
+        self, BoardDatagrams, BoardStream, Capture, CaptureError, CaptureReplay, Datagrams, Decoders,
+        Framing, FrontEndListener, Generator, Replay, ReplayError, ReplaySpeed, push_at_triggers,
     },
     role::RoleError,
     source::{BeforeStart, FrontEnds, Readout, Source, SourceConfig},
@@ -61,6 +61,9 @@ pub(crate) enum InputError {
         /// The source's `max_fragment`.
         limit: Bytes,
     },
+    /// The capture cannot be replayed.
+    #[error(transparent)]
+    Capture(#[from] CaptureError),
     /// The declared layout of frames cannot be.
     #[error("the layout of the frames cannot be: {0}; correct `frame`")]
     Layout(#[from] input::LayoutError),
@@ -162,6 +165,11 @@ impl Inputs {
                 let front_ends = FrontEnds::new(own.unwrap_or(before_start), *front_ends);
                 self.start_listening(config, boundary, front_ends, open).await
             }
+            Input::Capture { paths, speed, filter, on_loss, frame } => {
+                let paths = paths.iter().cloned();
+                let capture = Capture::open(paths, *filter, frame, entry.max_fragment, *on_loss)?;
+                self.start_capture(config, boundary, capture, *speed).await
+            }
             Input::Board { place, before_start: own, frame } => {
                 let before_start = own.unwrap_or(before_start);
                 self.start_board(config, boundary, place, before_start, frame, entry.max_fragment).await
@@ -197,6 +205,20 @@ impl Inputs {
         let board = board.with_front_ends(front_ends);
         let boundary = boundary.with_writer(board.writer());
         self.start_fed(config, boundary, async move || Ok(board), BoardStream::serve).await
+    }
+
+    /// Starts a source that replays a capture. Nothing comes before the run, so all is kept.
+    async fn start_capture(
+        &self,
+        config: SourceConfig,
+        boundary: Boundary,
+        capture: Capture,
+        speed: ReplaySpeed,
+    ) -> Result<Source, InputError> {
+        let front_ends = FrontEnds::new(BeforeStart::Keep, 1);
+        let replay = CaptureReplay::new(capture, speed, front_ends.clone());
+        let config = SourceConfig { front_ends: Some(front_ends), ..config };
+        self.start_fed(config, boundary, async move || Ok(replay), CaptureReplay::serve).await
     }
 
     /// Starts a source with front ends.

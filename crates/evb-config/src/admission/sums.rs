@@ -303,6 +303,10 @@ fn of_source(config: &Config, source: &SourceEntry) -> Bytes {
             source.backlog + source.max_fragment * MAX_OPEN_FRAGMENTS as u64
         }
         Input::Board { .. } => source.backlog + front_end_memory(source.max_fragment, 1),
+        Input::Capture { .. } => {
+            let open = source.max_fragment * MAX_OPEN_FRAGMENTS as u64;
+            source.backlog + front_end_memory(source.max_fragment, 1) + open
+        }
     };
     source.max_fragment * outstanding + before
 }

@@ -14,7 +14,7 @@ impl Input {
     pub fn frame(&self) -> Option<&FrameLayout> {
         match self {
             Self::Tcp { frame, .. } | Self::Unix { frame, .. } => frame.as_ref(),
-            Self::Board { frame, .. } => Some(frame),
+            Self::Board { frame, .. } | Self::Capture { frame, .. } => Some(frame),
             Self::Generator { .. } | Self::Replay { .. } => None,
         }
     }

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use evb_core::{
-    framing::{ByteOrder, FrameField, LastPacket, MAX_PACKETS, OnLoss, PacketLayout},
+    framing::{ByteOrder, FrameField, FrameLayout, LastPacket, MAX_PACKETS, OnLoss, PacketLayout},
     source::BeforeStart,
     units::Bytes,
 };
@@ -270,20 +270,33 @@ impl GivenDatagrams {
             let reason = "port 0 lets the system choose a port, and the boards would not know which";
             source.refuse("input.listen", reason, "write the port to which the boards send");
         }
-        if on_loss.is_some() && !source.has("input.packets") {
-            let reason = "`on_loss` belongs to `packets`: a datagram comes whole or not at all";
-            source.refuse("input.on_loss", reason, "remove it, or add `packets`");
-        }
-        let has_packets = source.has("input.packets");
-        let packets = match packets {
-            Some(packets) => Some(packets.checked(source, frame.order())?),
-            None if has_packets => return None,
-            None => None,
-        };
-        let frame = frame.checked_datagram(source, packets)?;
+        let (frame, on_loss) = datagram_layout(source, frame, packets, on_loss)?;
         let receive_buffer = receive_buffer.unwrap_or(USUAL_BUFFER);
-        let on_loss = on_loss.map_or_else(OnLoss::default, Into::into);
         let place = DatagramPlace { listen, group: address, interface, from, receive_buffer, on_loss };
         Some(Input::Board { place: BoardPlace::Udp(place), before_start, frame })
     }
+}
+
+/// Returns the layout of datagrams, and what becomes of a fragment that lacks some, after checks.
+pub(super) fn datagram_layout(
+    source: &Section<'_>,
+    frame: GivenFrame,
+    packets: Option<GivenPackets>,
+    on_loss: Option<GivenOnLoss>,
+) -> Option<(FrameLayout, OnLoss)> {
+    if !source.has("input.frame") {
+        return None; // Noted before.
+    }
+    if on_loss.is_some() && !source.has("input.packets") {
+        let reason = "`on_loss` belongs to `packets`: a datagram comes whole or not at all";
+        source.refuse("input.on_loss", reason, "remove it, or add `packets`");
+    }
+    let has_packets = source.has("input.packets");
+    let packets = match packets {
+        Some(packets) => Some(packets.checked(source, frame.order())?),
+        None if has_packets => return None,
+        None => None,
+    };
+    let frame = frame.checked_datagram(source, packets)?;
+    Some((frame, on_loss.map(Into::into).unwrap_or_default()))
 }

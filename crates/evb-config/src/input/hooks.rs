@@ -75,7 +75,7 @@ impl GivenInput {
             Self::Unix { on_start, on_stop, .. } => (false, on_start, on_stop),
             Self::Stream { on_start, on_stop, .. } => (true, on_start, on_stop),
             Self::Udp(given) => (false, &mut given.on_start, &mut given.on_stop),
-            Self::Generator { .. } | Self::Replay { .. } => return Hooks::default(),
+            Self::Generator { .. } | Self::Replay { .. } | Self::Pcap(_) => return Hooks::default(),
         };
         let hook = |key: &str, given: &mut Option<GivenHook>| {
             given.take().and_then(|given| given.checked(source, key, has_connection))

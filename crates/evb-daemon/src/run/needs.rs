@@ -10,18 +10,18 @@ use std::{
     fs::{self, File},
     io,
     os::unix::fs::FileTypeExt as _,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use evb::{
     file::Selection,
-    input::{Replay, ReplayError},
+    input::{Capture, CaptureError, Replay, ReplayError},
 };
 use evb_config::{
     Action, Config, ControlConfig, Hook, Hooks, Input, Origin, Problem, Problems, ReplayFormat, Severity,
     SinkEntry, ViewersEntry,
 };
-use evb_core::id::Peer;
+use evb_core::{id::Peer, quantities::split_remedy};
 use rustix::fs::Access;
 
 use super::{
@@ -74,6 +74,7 @@ fn missing_files<'a>(config: &Config, origin: &'a Origin, hosted: &[Peer]) -> Lo
                 entry.iter().for_each(|entry| look.at_programs(&entry.hooks, id.number()));
                 match entry.map(|entry| &entry.input) {
                     Some(Input::Replay { path, format, .. }) => look.at_replay(path, format, id.number()),
+                    Some(Input::Capture { paths, .. }) => look.at_capture(paths, id.number()),
                     Some(Input::Unix { path, .. }) => look.at_socket(path, id.number()),
                     _ => {}
                 }
@@ -171,6 +172,20 @@ impl Look<'_> {
             ),
         };
         self.refuse("source.input.path", Some(id), reason, remedy);
+    }
+
+    fn at_capture(&mut self, paths: &[PathBuf], id: u16) {
+        let key = if paths.len() == 1 { "source.input.path" } else { "source.input.paths" };
+        for path in paths {
+            let error = match Capture::is_at(path.clone()) {
+                Ok(true) => continue,
+                Ok(false) => CaptureError::NoCapture { path: path.clone() },
+                Err(error) => error,
+            };
+            let told = error.to_string();
+            let (reason, remedy) = split_remedy(&told);
+            self.refuse(key, Some(id), reason.to_owned(), remedy.unwrap_or_default());
+        }
     }
 
     fn at_sink(&mut self, path: &Path, id: u16) {

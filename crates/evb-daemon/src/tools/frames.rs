@@ -1,5 +1,6 @@
-//! `evbd frames`: decodes a capture of a board's stream with the declared layout.
+//! `evbd frames`: decodes what a board sent with the declared layout.
 
+mod captured;
 mod counted_frames;
 
 use std::{
@@ -10,7 +11,7 @@ use std::{
 };
 
 use bytes::BytesMut;
-use evb::input::{Decode, Decoded, Follows, Framing};
+use evb::input::{Capture, Decode, Decoded, Follows, Framing};
 use evb_config::{Config, SourceEntry, check::picture};
 use evb_core::{fragment::Fragment, id::SourceId};
 
@@ -26,7 +27,9 @@ const SHOWN: usize = 16;
 /// Arguments of `evbd frames`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct FramesArguments {
-    /// File with the bytes of the board's stream, for example from `nc 192.168.10.16 24 > FILE`.
+    /// File with the bytes of the board's stream, for example from `nc 192.168.10.16 24 > FILE`, or
+    /// with packets (pcap or pcapng), for example from `tcpdump -s 0 -w FILE`. Packets are used if
+    /// the input of the source would take them: those from and to its addresses and ports.
     #[arg(value_name = "FILE")]
     capture: PathBuf,
     /// Configuration with the layout.
@@ -51,6 +54,11 @@ pub(crate) fn main(arguments: &FramesArguments) -> ExitCode {
         Ok(found) => found,
         Err(reason) => return nothing_done(&reason),
     };
+    match Capture::is_at(arguments.capture.clone()) {
+        Ok(false) => {}
+        Ok(true) => return captured::decode(arguments, entry),
+        Err(error) => return nothing_done(&error),
+    }
     let capture = match File::open(&arguments.capture) {
         Ok(capture) => capture,
         Err(error) => {
@@ -60,13 +68,7 @@ pub(crate) fn main(arguments: &FramesArguments) -> ExitCode {
             ));
         }
     };
-    print(|out| {
-        let mut listing = Listing { counted: CountedFrames::new(entry.counter), show: arguments.show, out };
-        if let Some(frame) = entry.input.frame() {
-            writeln!(listing.out, "{}", picture(frame))?;
-        }
-        listing.decode(capture, framing)
-    })
+    print(|out| Listing::begin(arguments, entry, "at byte", out)?.decode(capture, framing))
 }
 
 /// Returns a source and the decoder of its frames.
@@ -83,15 +85,30 @@ fn framing(config: &Config, source: u16) -> Result<(&SourceEntry, Framing), Stri
     Ok((entry, framing))
 }
 
-/// The listing of a capture.
+/// The listing of what a board sent.
 struct Listing<'o> {
     counted: CountedFrames,
+    /// Words for the place of a frame.
+    place: &'static str,
     /// Number of frames that are still to be shown.
     show: u64,
     out: &'o mut dyn Write,
 }
 
-impl Listing<'_> {
+impl<'o> Listing<'o> {
+    /// Begins a listing with the picture of the layout.
+    fn begin(
+        arguments: &FramesArguments,
+        entry: &SourceEntry,
+        place: &'static str,
+        out: &'o mut dyn Write,
+    ) -> io::Result<Self> {
+        if let Some(frame) = entry.input.frame() {
+            writeln!(out, "{}", picture(frame))?;
+        }
+        Ok(Self { counted: CountedFrames::new(entry.counter), place, show: arguments.show, out })
+    }
+
     fn decode(&mut self, mut capture: impl io::Read, mut framing: Framing) -> io::Result<ExitCode> {
         let (mut bytes, mut piece) = (BytesMut::new(), vec![0; READ]);
         let (mut read, mut follows) = (0, Follows::Bytes);
@@ -124,21 +141,21 @@ impl Listing<'_> {
         Ok(if losses.is_none() && self.counted.count() > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 
-    /// Counts a frame, and shows it if it is one of the first.
-    fn note(&mut self, offset: u64, fragment: &Fragment) -> io::Result<()> {
+    /// Counts a frame at a place, and shows it if it is one of the first.
+    fn note(&mut self, place: u64, fragment: &Fragment) -> io::Result<()> {
         self.counted.add(fragment);
         let Some(rest) = self.show.checked_sub(1) else { return Ok(()) };
         if self.counted.count() == 1 {
             writeln!(
                 self.out,
                 "{:>12} {:>20} {:>20} {:>9}  begins with",
-                "at byte", "counter", "clock", "size"
+                self.place, "counter", "clock", "size"
             )?;
         }
         self.show = rest;
         let payload = &fragment.payload;
         let begin: String = payload.iter().take(SHOWN).map(|byte| format!(" {byte:02x}")).collect();
         let (counter, clock) = (fragment.event, fragment.timestamp);
-        writeln!(self.out, "{offset:>12} {counter:>20} {clock:>20} {:>7} B {begin}", payload.len())
+        writeln!(self.out, "{place:>12} {counter:>20} {clock:>20} {:>7} B {begin}", payload.len())
     }
 }

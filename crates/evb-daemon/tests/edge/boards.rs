@@ -33,7 +33,7 @@ pub(crate) fn settled(system: &Crate, events: u64) {
 
 /// Ends the run; returns its summary after a look at all events: each fragment is, byte for byte,
 /// what its board sent for this event.
-fn end(system: &Crate) -> Value {
+pub(crate) fn end(system: &Crate) -> Value {
     let summary = stopped(system);
     for path in files_at(&system.path().join("out")).unwrap() {
         for event in EventFile::open(path).unwrap().events().map(Result::unwrap) {

@@ -9,6 +9,7 @@ mod boards;
 mod hooks;
 mod boundary;
 mod cabling;
+mod captures;
 mod counters;
 mod examples;
 mod first_readouts;

@@ -17,7 +17,7 @@ use crate::{
         Word, Words, words,
     },
     frame::{BitRange, HexBytes},
-    input::{Run, SenderAddress},
+    input::{End, MAX, Run, SenderAddress, Speed},
     name::Name,
     network::CongestionControl,
     shaping::Spin,
@@ -160,6 +160,13 @@ impl Shown for BitRange {
     }
 }
 
+impl Shown for End {
+    fn schema() -> Schema {
+        let description = "An IP address, a port, or both as `address:port`.";
+        text(description, Self::EXAMPLE, "[0-9a-fA-F.:\\[\\]]+")
+    }
+}
+
 impl Shown for Viewers {
     fn schema() -> Schema {
         json_schema!({ "type": "string" })
@@ -213,6 +220,16 @@ impl JsonSchema for Spin {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "enum": [true, false, "force"] })
+    }
+}
+
+impl JsonSchema for Speed {
+    fn schema_name() -> Cow<'static, str> {
+        "speed".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [{ "type": "number", "exclusiveMinimum": 0 }, { "enum": [MAX] }] })
     }
 }
 
