@@ -13,11 +13,13 @@ pub mod km3net;
 mod replay;
 mod taker;
 mod front_end;
+#[cfg(feature = "pcap")]
 mod capture;
 mod triggered;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 
+#[cfg(feature = "pcap")]
 pub use capture::{Capture, CaptureCounts, CaptureError, CaptureReplay, CapturedFrame, Flow, FlowPackets};
 pub use check::{CheckContent, ContentCheck, WrongContent};
 pub use datagrams::Datagrams;

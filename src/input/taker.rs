@@ -19,6 +19,7 @@ pub(super) trait Taker: Clone + Send + Sync + 'static {
     fn take(&self, fragment: Fragment) -> impl Future<Output = Result<(), PushError>> + Send;
 
     /// Accepts fragments and removes them; one that is refused stays at the front.
+    #[cfg(feature = "udp")]
     fn take_many(&self, fragments: &mut Vec<Fragment>) -> impl Future<Output = Result<(), PushError>> + Send {
         async move {
             while let Some(fragment) = fragments.first().cloned() {
@@ -39,6 +40,7 @@ impl Taker for Source {
         self.push(fragment)
     }
 
+    #[cfg(feature = "udp")]
     fn take_many(&self, fragments: &mut Vec<Fragment>) -> impl Future<Output = Result<(), PushError>> + Send {
         self.push_many(fragments)
     }

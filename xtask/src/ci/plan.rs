@@ -15,7 +15,7 @@ const README_RUN: &str = "cargo run --release -p evb-daemon -- run examples/quic
 /// Arguments that select the benches which need no other tool than cargo.
 const BENCHES: &str = "--bench machines --bench shaper --bench supervisor --bench loopback --bench push";
 /// Arguments of cargo-hack for every set of features that users can choose.
-const POWERSET: &str = "--feature-powerset --exclude-features default,fuzzing --no-dev-deps";
+const POWERSET: &str = "--feature-powerset --exclude-features default,fuzzing,pcap --no-dev-deps";
 /// Arguments that select the tests of a build without features.
 const LEAN: &str = "--test lean --test life_cycle";
 /// Manifest of the fuzz package, which like the next ones does not belong to the workspace.
