@@ -25,12 +25,15 @@ const RUN: RunNumber = RunNumber::new(7);
 const RUN_ID: RunId = RunId::new(0x5eed_cafe << 96);
 
 /// An event with a payload from each of the sources 1 and 2; event 3 lacks source 2. Events 1 to 4
-/// have the four states of alignment in source 1.
+/// have the four states of alignment in source 1, and event 1 lacks five packets of it.
 fn event(id: u64, epoch: u64, builder: u16) -> Event {
     let mut event = Event::empty(EventId::new(id), RUN, Epoch::new(epoch), BuilderId::new(builder));
     (event.run_id, event.utc) = (RUN_ID, Utc::from_nanos(1_763_000_000_000_000_000 + id));
     let state = Alignment::from_code(id as u8 % 4);
     event.add_judged(SourceId::new(1), Timestamp::new(id + 100), state, vec![id as u8; 5].into());
+    if id == 1 {
+        event.set_lost_packets(SourceId::new(1), 5);
+    }
     if id == 4 {
         event.absent.push(MissingSource::new(SourceId::new(9), Cause::Excluded));
     }
@@ -107,6 +110,8 @@ fn hdf5_has_flat_columns_in_the_order_of_event_ids() {
         (vec![2], vec![9], vec![16])
     );
     assert_eq!(bytes("fragments/alignment"), [1, 0, 2, 0, 3, 0, 0]);
+    let lost = file.dataset("fragments/lost_packets").unwrap().read::<u32>().unwrap();
+    assert_eq!(lost, [5, 0, 0, 0, 0, 0, 0]);
     let data = file.dataset("data").unwrap().read::<u8>().unwrap();
     let places = numbers("fragments/offset").into_iter().zip(numbers("fragments/length"));
     for ((offset, length), checksum) in places.zip(numbers("fragments/checksum")) {
@@ -116,7 +121,7 @@ fn hdf5_has_flat_columns_in_the_order_of_event_ids() {
     let attributes = file.root().attrs().unwrap();
     assert_eq!(attributes["events"].as_u64(), Some(4));
     assert_eq!(attributes["incomplete"].as_u64(), Some(1));
-    assert_eq!(attributes["whole"].as_u64(), Some(2));
+    assert_eq!(attributes["whole"].as_u64(), Some(1), "event 2");
     assert_eq!(attributes["misaligned"].as_u64(), Some(1), "event 2");
     assert_eq!(attributes["run_id"].as_str(), Some("5eedcafe000000000000000000000000"));
     assert_eq!(attributes["configuration"].as_str(), Some("[run]\nevents = 4\n"));
@@ -148,6 +153,7 @@ fn parquet_has_a_row_for_each_fragment_and_each_missing_one() {
         (&Field::UShort(9), &Field::UByte(16), &Field::Bool(true))
     );
     assert_eq!((&rows[0][9], &rows[0][10]), (&Field::ULong(1_763_000_000_000_000_001), &Field::Null));
+    assert_eq!((&rows[0][13], &rows[5][13]), (&Field::UInt(5), &Field::Null));
     let states: Vec<&Field> = rows.iter().map(|row| &row[12]).collect();
     let [unchecked, agrees, disagrees, unknown] = [0, 1, 2, 3].map(Field::UByte);
     let null = Field::Null;

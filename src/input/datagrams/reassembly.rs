@@ -20,8 +20,8 @@ use self::open_fragment::{Added, BoardPacket, OpenFragment};
 /// Time without a packet after which a fragment is given up.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Number of ended fragments whose further packets are known to be late.
-const REMEMBERED: usize = 256;
+/// Number of ended fragments, with counters in a row, whose further packets are known to be late.
+const REMEMBERED: usize = 4096;
 
 /// The packets of the fragments of a board. Memory: at most [`MAX_OPEN_FRAGMENTS`] fragments.
 #[derive(Debug)]
@@ -33,8 +33,9 @@ pub(super) struct Reassembly {
     limit: u64,
     /// Fragments that wait for packets, or for an earlier fragment; ascending by their counters.
     open: VecDeque<OpenFragment>,
-    /// Counters of the fragments that ended last, with the times of their ends.
-    ended: VecDeque<(u64, Instant)>,
+    /// Counters of the fragments that ended last, with the times of their ends; each at its counter
+    /// modulo [`REMEMBERED`].
+    ended: Box<[Option<(u64, Instant)>]>,
     /// Largest payload of a packet: the size of those that did not come.
     usual: usize,
     losses: Losses,
@@ -60,7 +61,7 @@ impl Reassembly {
             on_loss,
             limit: max_fragment.count().min(u32::MAX.into()),
             open: VecDeque::new(),
-            ended: VecDeque::new(),
+            ended: vec![None; REMEMBERED].into(),
             usual: 0,
             losses: Losses::default(),
         })
@@ -128,12 +129,12 @@ impl Reassembly {
         while !self.open.is_empty() {
             self.end_first(Instant::ZERO, out);
         }
-        self.ended.clear();
+        self.ended.fill(None);
     }
 
     /// Forgets all fragments, and returns their number.
     pub(super) fn begin(&mut self) -> u64 {
-        self.ended.clear();
+        self.ended.fill(None);
         let count = self.open.len() as u64;
         self.open.clear();
         count
@@ -166,10 +167,11 @@ impl Reassembly {
                 length
             }
         };
+        // Other bytes may be between the header and a payload at the end of the datagram.
         let is_tail = matches!(layout.extent, Extent::Stated { counted: LengthCounts::Tail, .. });
-        let begin = if is_tail { header + datagram.len() - whole } else { header };
-        let payload = &datagram[begin..begin + whole - header - trailer];
-        if !layout.end.is_empty() && !datagram[..whole].ends_with(&layout.end) {
+        let other = if is_tail { datagram.len() - whole } else { 0 };
+        let payload = &datagram[header + other..whole + other - trailer];
+        if !layout.end.is_empty() && !datagram[..whole + other].ends_with(&layout.end) {
             self.losses.cut_short += 1;
             return None;
         }
@@ -182,8 +184,8 @@ impl Reassembly {
     /// Returns true if a fragment with that counter has ended a short time ago. A board may use its
     /// counters again, for example after a reset.
     fn has_ended(&self, counter: u64, now: Instant) -> bool {
-        let mut recent = self.ended.iter().rev().take_while(|(_, at)| now.since(*at) < PATIENCE);
-        recent.any(|(ended, _)| *ended == counter)
+        let ended = self.ended[counter as usize % REMEMBERED];
+        ended.is_some_and(|(known, at)| known == counter && now.since(at) < PATIENCE)
     }
 
     /// Inserts a fragment in the order of counters, and returns its index. A counter that is far
@@ -210,10 +212,7 @@ impl Reassembly {
     /// Ends the first fragment.
     fn end_first(&mut self, now: Instant, out: &mut Vec<Fragment>) {
         let Some(fragment) = self.open.pop_front() else { return };
-        if self.ended.len() == REMEMBERED {
-            self.ended.pop_front();
-        }
-        self.ended.push_back((fragment.counter(), now));
+        self.ended[fragment.counter() as usize % REMEMBERED] = Some((fragment.counter(), now));
         let (event, timestamp) = (EventId::new(fragment.counter()), fragment.timestamp());
         self.usual = self.usual.max(fragment.largest());
         let lost_packets = u32::try_from(fragment.lost(self.usual)).unwrap_or(u32::MAX);

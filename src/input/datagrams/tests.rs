@@ -228,6 +228,24 @@ fn a_fragment_waits_for_earlier_ones_until_sixteen_later_ones_have_come() {
 }
 
 #[test]
+fn a_packet_that_is_thousands_of_fragments_late_loses_none() {
+    let (counter, number, count) = (FrameField::new(0, 2), FrameField::new(2, 1), FrameField::new(3, 1));
+    let packets = PacketLayout::Numbered { number, first: 0, end: LastPacket::Count(count) };
+    let mut layout = FrameLayout::new(4, Extent::Datagram);
+    (layout.counter, layout.packets) = (Some(counter), Some(packets));
+    let mut decoder = datagrams(layout, OnLoss::Drop);
+    let packet = |event: u16, place: u8| [&event.to_be_bytes()[..], &[place, 2, 7]].concat();
+    for event in 0..5000 {
+        let found = taken(&mut decoder, &[&packet(event, 0), &packet(event, 1)], 1);
+        assert_eq!(found.len(), 1);
+        let late = packet(event.saturating_sub(4000), 1);
+        assert_eq!(taken(&mut decoder, &[&late], 1), [], "event {event}");
+    }
+    assert_eq!(expired(&mut decoder, 1000), []);
+    assert_eq!(decoder.losses(), Losses { unused_packets: 5000, ..Losses::default() });
+}
+
+#[test]
 fn packets_of_fragments_that_overtake_each_other_come_out_in_order_also_at_a_wrap() {
     let mut decoder = datagrams(numbered(), OnLoss::Drop);
     let all: [&[u8]; 6] =

@@ -17,7 +17,7 @@ use super::{
 /// The size beyond which offsets of 32 bits do not reach, in bytes.
 const BEYOND: u64 = 1 << 32;
 /// The datasets of an HDF5 export, with the types that h5dump prints.
-const DATASETS: [(&str, &str); 20] = [
+const DATASETS: [(&str, &str); 21] = [
     ("absent", "H5T_STD_U16LE"),
     ("absent_cause", "H5T_STD_U8LE"),
     ("alignment", "H5T_STD_U8LE"),
@@ -31,6 +31,7 @@ const DATASETS: [(&str, &str); 20] = [
     ("first_fragment", "H5T_STD_U64LE"),
     ("first_missing", "H5T_STD_U64LE"),
     ("length", "H5T_STD_U32LE"),
+    ("lost_packets", "H5T_STD_U32LE"),
     ("missing", "H5T_STD_U16LE"),
     ("missing_cause", "H5T_STD_U8LE"),
     ("offset", "H5T_STD_U64LE"),

@@ -51,6 +51,7 @@ struct Fragments {
     length: Column,
     checksum: Column,
     alignment: Column,
+    lost_packets: Column,
 }
 
 impl Hdf5 {
@@ -115,7 +116,7 @@ const EVENTS: [(&str, Number, &str); 8] = [
 ];
 
 /// The columns of fragments, with their units.
-const FRAGMENTS: [(&str, Number, &str); 7] = [
+const FRAGMENTS: [(&str, Number, &str); 8] = [
     ("event_row", Number::U64, "row in /events"),
     ("source", Number::U16, "source id"),
     ("timestamp", Number::U64, "ticks of the detector's clock"),
@@ -123,6 +124,7 @@ const FRAGMENTS: [(&str, Number, &str); 7] = [
     ("length", Number::U32, "bytes"),
     ("checksum", Number::U64, "CRC-64/NVME of the payload"),
     ("alignment", Number::U8, "code of the state of alignment"),
+    ("lost_packets", Number::U32, "packets lost before the source"),
 ];
 
 impl Events {
@@ -161,7 +163,7 @@ impl Sources {
 
 impl Fragments {
     fn open(file: &File) -> Result<Self, OutputError> {
-        let [event_row, source, timestamp, offset, length, checksum, alignment] = FRAGMENTS
+        let [event_row, source, timestamp, offset, length, checksum, alignment, lost_packets] = FRAGMENTS
             .map(|(name, number, _)| Column::open(file, &format!("fragments/{name}"), number, CHUNK));
         Ok(Self {
             event_row: event_row?,
@@ -171,6 +173,7 @@ impl Fragments {
             length: length?,
             checksum: checksum?,
             alignment: alignment?,
+            lost_packets: lost_packets?,
         })
     }
 }
@@ -194,6 +197,7 @@ impl Output for Hdf5 {
                 fragments.length.push(fragment.length.into())?;
                 fragments.checksum.push(fragment.checksum.number())?;
                 fragments.alignment.push(fragment.alignment.code().into())?;
+                fragments.lost_packets.push(fragment.lost_packets.into())?;
                 offset += u64::from(fragment.length);
             }
             self.missing.push(&record.missing)?;
@@ -217,11 +221,12 @@ impl Output for Hdf5 {
             first_missing,
             first_absent,
         } = events;
-        let Fragments { event_row, source, timestamp, offset, length, checksum, alignment } = fragments;
+        let Fragments { event_row, source, timestamp, offset, length, checksum, alignment, lost_packets } =
+            fragments;
         let columns =
             [event, builder, epoch, triggered_ns, utc_ns, first_fragment, first_missing, first_absent];
         let lists = [missing.source, missing.cause, absent.source, absent.cause];
-        let more = [event_row, source, timestamp, offset, length, checksum, alignment, data];
+        let more = [event_row, source, timestamp, offset, length, checksum, alignment, lost_packets, data];
         for column in columns.into_iter().chain(lists).chain(more) {
             column.finish()?;
         }

@@ -21,8 +21,8 @@ use super::{About, CREATOR, LAYOUT, Output, OutputError};
 use crate::{block::Block, counts::Counts, staged::Staged};
 
 /// The columns. Those from `timestamp` to `payload` are null for a missing or absent source, and
-/// `source` too if the event has neither a fragment nor such a source, and so is `alignment`. Cause
-/// and `absent` are null for a fragment.
+/// `source` too if the event has neither a fragment nor such a source, and so are `alignment` and
+/// `lost_packets`. Cause and `absent` are null for a fragment.
 const SCHEMA: &str = "message fragments {
     required int64 event (INTEGER(64, false));
     required int32 builder (INTEGER(16, false));
@@ -37,6 +37,7 @@ const SCHEMA: &str = "message fragments {
     optional int32 cause (INTEGER(8, false));
     optional boolean absent;
     optional int32 alignment (INTEGER(8, false));
+    optional int32 lost_packets (INTEGER(32, false));
 }";
 
 /// Size of a page with payloads, in bytes, at which the next one begins.
@@ -64,6 +65,7 @@ struct Rows {
     cause: Vec<i32>,
     absent: Vec<bool>,
     alignment: Vec<i32>,
+    lost_packets: Vec<i32>,
     has_source: Vec<i16>,
     has_payload: Vec<i16>,
     has_cause: Vec<i16>,
@@ -106,6 +108,7 @@ impl Rows {
                 self.length.push(fragment.length.cast_signed());
                 self.checksum.push(fragment.checksum.number().cast_signed());
                 self.alignment.push(fragment.alignment.code().into());
+                self.lost_packets.push(fragment.lost_packets.cast_signed());
                 self.levels(1, 1, 0);
             }
             for (list, is_absent) in [(&record.missing, false), (&record.absent, true)] {
@@ -147,9 +150,14 @@ impl Rows {
         ] {
             column.clear();
         }
-        for column in
-            [&mut self.builder, &mut self.source, &mut self.length, &mut self.cause, &mut self.alignment]
-        {
+        for column in [
+            &mut self.builder,
+            &mut self.source,
+            &mut self.length,
+            &mut self.cause,
+            &mut self.alignment,
+            &mut self.lost_packets,
+        ] {
             column.clear();
         }
         self.absent.clear();
@@ -181,6 +189,7 @@ impl Output for Parquet {
         column::<Int32Type>(&mut group, &rows.cause, Some(&rows.has_cause))?;
         column::<BoolType>(&mut group, &rows.absent, Some(&rows.has_cause))?;
         column::<Int32Type>(&mut group, &rows.alignment, Some(&rows.has_payload))?;
+        column::<Int32Type>(&mut group, &rows.lost_packets, Some(&rows.has_payload))?;
         group.close()?;
         // No slice of the memory is left, so this takes the memory back without a copy.
         block.memory = Vec::from(memory);
