@@ -6,6 +6,7 @@ mod output;
 mod tests;
 
 use std::{
+    fs,
     future::Future,
     io,
     os::unix::process::ExitStatusExt as _,
@@ -148,11 +149,30 @@ async fn end(child: &mut Child, group: Option<Pid>) {
         while Instant::now() < until {
             // The program belongs to its group until it is waited for.
             let _ = child.try_wait();
-            if test_kill_process_group(group).is_err() {
+            if !has_live_member(group) {
                 break;
             }
             sleep(LOOK).await;
         }
     }
     let _ = timeout(GONE, child.wait()).await;
+}
+
+/// Returns true if a process of the group runs. Processes that have ended stay in the group for as
+/// long as nobody waits for them, which is for ever in a container without an init process.
+fn has_live_member(group: Pid) -> bool {
+    if test_kill_process_group(group).is_err() {
+        return false;
+    }
+    // Without /proc, nothing tells them apart.
+    let Ok(processes) = fs::read_dir("/proc") else { return true };
+    processes.flatten().filter_map(|process| fs::read_to_string(process.path().join("stat")).ok()).any(
+        |stat| {
+            // Number and name, which may have any characters, then the state, the parent and the group.
+            let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+            let mut fields = rest.split_whitespace();
+            let (state, of) = (fields.next(), fields.nth(1).and_then(|of| of.parse().ok()));
+            of == Some(group.as_raw_nonzero().get()) && !matches!(state, Some("Z" | "X"))
+        },
+    )
 }
