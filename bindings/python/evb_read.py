@@ -1185,7 +1185,8 @@ class _Tally:
             _say("! event %d of epoch %d is there again at byte %d; its first copy counts" % (event.id, event.epoch, event.offset))
             return
         self.records.add((event.id, event.epoch))
-        lacks = None if event.whole else (event.missing_causes, event.absent_causes, _state(event))
+        is_lossy = any(part.lost_packets for part in event.fragments)
+        lacks = None if event.whole else (event.missing_causes, event.absent_causes, _state(event), is_lossy)
         before = self.counted.get(event.id)
         self.superseded += before is not None
         if before is None or event.epoch > before[0]:
@@ -1193,14 +1194,16 @@ class _Tally:
 
     def finish(self):
         """Prints the totals, and returns whether all is clean."""
-        absent, incomplete = Counter(), 0
+        absent, incomplete, lossy = Counter(), 0, 0
         for number, (_, lacks, _) in sorted(self.counted.items()):
             if lacks is not None and lacks[0]:
                 incomplete += 1
                 _say("! event %d: %s" % (number, lacks[2]))
             elif lacks is not None:
                 absent.update(lacks[1].items())
+                lossy += lacks[3]
         without = ["%d without source %d (%s)" % (count, *one) for one, count in sorted(absent.items())]
+        without += ["%d with lost packets" % lossy] if lossy else []
         clean = self.clean and not incomplete
         events, misaligned = len(self.counted), sum(not aligned for _, _, aligned in self.counted.values())
         _say("%d events, %d complete%s, %d incomplete, %s%d superseded copies, %d B of payload: %s" % (

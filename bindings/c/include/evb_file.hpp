@@ -2784,8 +2784,8 @@ struct WithoutSource {
     Cause cause = Cause::unknown;
     std::uint64_t events = 0;
 };
-/// The number of events in which the fragment of a source disagrees.
-struct MisalignedSource {
+/// The number of events in which the fragment of a source disagrees, or lost packets.
+struct EventsOfSource {
     std::uint16_t source = 0;
     std::uint64_t events = 0;
 };
@@ -2863,7 +2863,12 @@ struct RunReport {
     /// the run found: no defect of the files.
     std::uint64_t misaligned = 0;
     /// These events by the source of the fragment. An event with several counts for each of them.
-    std::vector<MisalignedSource> misaligned_by;
+    std::vector<EventsOfSource> misaligned_by;
+    /// The number of events with a fragment of which packets were lost before they reached its
+    /// source: no defect of the files.
+    std::uint64_t lossy = 0;
+    /// These events by the source of the fragment. An event with several counts for each of them.
+    std::vector<EventsOfSource> lossy_by;
     std::uint64_t highest = 0;
     /// The number of event ids, from 1 to the highest, that are in no file. Inhibited triggers
     /// leave such gaps too, so a gap alone is no defect.
@@ -2929,7 +2934,8 @@ struct RunReport {
                row("duplicates", duplicates.total) + row("CRC errors", damaged.total) +
                row("torn tails", torn, tails) + row("foreign", foreign.total) +
                row("files without index", without_index.total) +
-               (misaligned > 0 ? row("misaligned", misaligned, disagreeing()) : "") +
+               (misaligned > 0 ? row("misaligned", misaligned, "  with a fragment that disagrees: " + by(misaligned_by)) : "") +
+               (lossy > 0 ? row("with lost packets", lossy, "  with a fragment that lacks packets: " + by(lossy_by)) : "") +
                (other_epochs > 0 ? row("of other epochs", other_epochs, "  not verified, because `--epoch` leaves them out") : "");
     }
 
@@ -2943,11 +2949,11 @@ struct RunReport {
         return text;
     }
 
-    std::string disagreeing() const {
+    static std::string by(const std::vector<EventsOfSource>& sources) {
         std::string text;
-        for (const MisalignedSource& one : misaligned_by)
+        for (const EventsOfSource& one : sources)
             text += (text.empty() ? "" : ", ") + std::to_string(one.events) + " of source " + std::to_string(one.source);
-        return "  with a fragment that disagrees: " + text;
+        return text;
     }
 
     static std::string sentence(const std::vector<WithoutSource>& without) {
@@ -3064,12 +3070,14 @@ class Tally {
     void add(const Event& event) {
         std::uint32_t lists = 0;
         if (!event.whole() || !event.aligned()) {
-            std::vector<std::uint16_t> misaligned;
-            for (const Fragment& one : event.fragments)
+            Sources misaligned, lossy;
+            for (const Fragment& one : event.fragments) {
                 if (one.alignment == Alignment::disagrees) misaligned.push_back(one.source);
+                if (one.lost_packets > 0) lossy.push_back(one.source);
+            }
             const auto next = static_cast<std::uint32_t>(lists_.size());
-            const auto [at, is_new] = places_.try_emplace({flat(event.missing), flat(event.absent), misaligned}, next);
-            if (is_new) lists_.push_back({event.missing, event.absent, std::move(misaligned)});
+            const auto [at, is_new] = places_.try_emplace({flat(event.missing), flat(event.absent), misaligned, lossy}, next);
+            if (is_new) lists_.push_back({event.missing, event.absent, std::move(misaligned), std::move(lossy)});
             lists = at->second;
         }
         copies_.push_back({event.id, event.epoch, lists, event.complete()});
@@ -3092,7 +3100,8 @@ class Tally {
         }
         report.incomplete_without = without(&Lists::missing);
         report.complete_without = without(&Lists::absent);
-        count_misaligned(report);
+        count(&Lists::misaligned, report.misaligned, report.misaligned_by);
+        count(&Lists::lossy, report.lossy, report.lossy_by);
     }
 
   private:
@@ -3111,11 +3120,15 @@ class Tally {
         }
     };
 
-    /// The missing and absent sources of an event, and those whose fragments disagree.
+    using Sources = std::vector<std::uint16_t>;
+
+    /// The missing and absent sources of an event, and those whose fragments disagree or lost
+    /// packets.
     struct Lists {
         std::vector<MissingSource> missing;
         std::vector<MissingSource> absent;
-        std::vector<std::uint16_t> misaligned;
+        Sources misaligned;
+        Sources lossy;
     };
 
     using Flat = std::vector<std::uint32_t>;
@@ -3165,15 +3178,16 @@ class Tally {
         return all;
     }
 
-    /// Counts the events with a fragment that disagrees, and by source.
-    void count_misaligned(RunReport& report) const {
+    /// Counts the events with a source in a list, and by source.
+    void count(Sources Lists::*list, std::uint64_t& events, std::vector<EventsOfSource>& by_source) const {
         std::map<std::uint16_t, std::uint64_t> counts;
         for (std::size_t place = 0; place < lists_.size(); ++place) {
-            if (counts_[place] == 0 || lists_[place].misaligned.empty()) continue;
-            report.misaligned += counts_[place];
-            for (const std::uint16_t source : lists_[place].misaligned) counts[source] += counts_[place];
+            const Sources& sources = lists_[place].*list;
+            if (counts_[place] == 0 || sources.empty()) continue;
+            events += counts_[place];
+            for (const std::uint16_t source : sources) counts[source] += counts_[place];
         }
-        for (const auto& [source, events] : counts) report.misaligned_by.push_back({source, events});
+        for (const auto& [source, count] : counts) by_source.push_back({source, count});
     }
 
     /// Returns the place of a cause in lists: those of later versions come last.
@@ -3185,7 +3199,7 @@ class Tally {
     std::vector<Copy> copies_;
     /// The different lists; the first is empty.
     std::vector<Lists> lists_ = std::vector<Lists>(1);
-    std::map<std::tuple<Flat, Flat, std::vector<std::uint16_t>>, std::uint32_t> places_;
+    std::map<std::tuple<Flat, Flat, Sources, Sources>, std::uint32_t> places_;
     /// The number of events with each of the lists.
     std::vector<std::uint64_t> counts_;
 };

@@ -250,7 +250,7 @@ pub enum ReadError {
     },
     /// The record is intact but larger than the memory limit of the reader.
     #[error(
-        "{} at byte {offset}: event {event} has {size}, more than this program reads into memory ({limit}); the file is intact: read this event with a program that has a larger record limit",
+        "{} at byte {offset}: event {event} has {size}, more than this program reads into memory ({limit}); the file is intact: read this event by the library, with `EventFile::with_record_limit`",
         path.display()
     )]
     TooLarge {
