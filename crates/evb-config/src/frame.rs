@@ -315,8 +315,9 @@ impl GivenFrame {
             (_, Some(payload), _) => match u32::try_from(payload.count()) {
                 Ok(payload) => Some(Extent::Fixed(payload)),
                 Err(_) => {
-                    let reason = format!("{payload} is more than a fragment can have");
-                    source.refuse("input.frame.payload", reason, "give the size of one frame's payload");
+                    let reason = format!("{payload} is more than a fragment can have, 4 GiB");
+                    let remedy = "give the size of one frame's payload, below 4 GiB";
+                    source.refuse("input.frame.payload", reason, remedy);
                     None
                 }
             },

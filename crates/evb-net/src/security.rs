@@ -94,6 +94,6 @@ impl Security {
 /// position: forged, repeated, left out, or damaged in transit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the bytes do not carry the tag of a peer with this system's key: they were forged, replayed or damaged on the way; if this repeats, look at the program and the network on the other side"
+    "what came from there failed the check with this system's key (another key, or forged, replayed or damaged on the way); if this repeats, check the key and the program on the other side, and the network"
 )]
 pub struct Forged;

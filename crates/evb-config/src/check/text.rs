@@ -230,7 +230,7 @@ fn descriptors(sums: &Sums) -> String {
     let more = if more { ", fewer on the other hosts" } else { "" };
     let limit = sums.descriptors.first().and_then(|sum| sum.limit);
     let limit = limit.map_or_else(String::new, |limit| format!("; a process of this host may open {limit}"));
-    format!("\nFile descriptors: {}{more}{limit}\n", listed.join(", "))
+    format!("\nFile descriptors needed: {}{more}{limit}\n", listed.join(", "))
 }
 
 /// Returns the table rows of the sources' links; links with equal loads share a row.

@@ -151,7 +151,7 @@ fn budget(arguments: &Numbers, measures: &Measures, mode: ShapingMode) -> (Optio
             // can send in turn.
             let budget = (least * UNSTATED_MARGIN).max(Bytes::kib(64));
             let reason = format!(
-                "{UNSTATED_MARGIN} times the {least} that the link carries in the {} from a grant to its data, so that the link is full; measure the port's buffer with `evbd probe-buffer`, and set port_buffer instead",
+                "{UNSTATED_MARGIN} times the {least} that the link carries in the {} from a builder's grant to the arrival of its data, so that the link is full; better measure the port's buffer with `evbd probe-buffer`, and give it as --port-buffer",
                 short(measures.path)
             );
             (Some(budget), budget.to_string(), reason)

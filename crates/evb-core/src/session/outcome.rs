@@ -151,7 +151,7 @@ pub enum RoleFault {
     /// A builder's sink panicked. The failed sink accepts no more events, and does not confirm the
     /// events that it has.
     #[error(
-        "this builder's sink crashed, which is a fault of the sink; this builder ends, and other builders build its events: correct the sink, then start the builder again"
+        "this builder's sink crashed, which is a fault of the sink; this builder ends, and other builders build its events: correct the sink before this builder starts again"
     )]
     SinkGone,
 }

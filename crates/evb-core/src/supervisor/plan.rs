@@ -167,7 +167,7 @@ pub enum PlanError {
     NoSource,
     /// A source that is expendable, sporadic or excluded is not in the run.
     #[error(
-        "source {0} is expendable, sporadic or excluded, and is not in the run: list a source of the run"
+        "source {0} is listed as expendable, sporadic or excluded, but is no source of the run: take it out of that list, or add it to the sources"
     )]
     UnknownSource(SourceId),
     /// No source owes fragments.

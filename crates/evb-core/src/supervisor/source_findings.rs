@@ -59,7 +59,7 @@ const PROBLEMS: [FindingKind; 10] = [
     FindingKind {
         amount: |source| source.lossy,
         one: "{amount} fragments of {source} in complete events lack packets{detail}: look at its board, the network, and the receive buffer of the socket",
-        others: "up to {most} fragments of each of {sources} more sources in complete events lack packets: look at their boards, the network, and the receive buffers",
+        others: "{sources} more sources have lost packets in up to {most} fragments each, of complete events: look at their boards, the network, and the receive buffers",
         detail: |source| {
             let (lost, drops) = (counted(source.lost_packets, "packet"), source.socket_drops);
             format!(" ({lost} lost in all, of which the kernel dropped {drops})")
@@ -214,7 +214,7 @@ impl FindingKind {
 
     /// Returns the sentence about `sources` other sources.
     fn about_others(&self, (sources, most): (usize, u64)) -> String {
-        let sources = format!("{sources} more sources, which `--summary` names,");
+        let sources = format!("{sources} more sources, which the file of `evbd run --summary FILE` names,");
         self.others.replace("{sources} more sources", &sources).replace("{most}", &most.to_string())
     }
 

@@ -25,8 +25,8 @@ use crate::here::Locations;
 pub(crate) fn measure() -> impl TypedValueParser<Value = ByteMeasure> {
     let value = |measure: ByteMeasure| {
         PossibleValue::new(measure.word()).help(match measure {
-            ByteMeasure::Line => "Line bytes, as everywhere in evb: converted for full packets",
-            ByteMeasure::Buffer => "L2 frames, as tc counts: taken as they are",
+            ByteMeasure::Line => "Bytes on the line with preamble and gap, as everywhere in evb; converted as if all packets were full",
+            ByteMeasure::Buffer => "Bytes of L2 frames, as tc counts; used unchanged",
         })
     };
     PossibleValuesParser::new(ByteMeasure::ALL.map(value))

@@ -53,7 +53,7 @@ fn a_load_above_a_trunks_rate_is_refused_with_its_name() {
     let (_, problems) = of(&rcnp(&rate("17 kHz"), ATM));
     let shown = problems.to_string();
     for part in [
-        "17000 events/s put 157.216 Mbit/s on trunk `atm`, down from 4 sources to 4 builders, which carries 155 Mbit/s",
+        "17000 events/s put 157.216 Mbit/s on trunk `atm` (down from 4 sources to 4 builders), but it carries only 155 Mbit/s",
         "at most 16760 events/s",
         "supervisor.trigger.rate",
         "--> test.toml:5:",

@@ -24,7 +24,7 @@ fn trunk_load(sums: &Sums) -> Option<Objection> {
     let over = |(node, queue): &(&NodeSum, &QueueSum)| node.rate.is_some_and(|rate| queue.load > Some(rate));
     let (node, worst) = queues(sums).filter(over).max_by_key(|(_, queue)| queue.load)?;
     let reason = format!(
-        "{} events/s put {} on {}, {}, which carries {}: triggers beyond that would be dead time",
+        "{} events/s put {} on {} ({}), but it carries only {}: triggers beyond that would be dead time",
         sums.asked?.round(),
         worst.load?,
         node.in_words(),
@@ -56,7 +56,7 @@ fn paced_trunks(config: &Config, sums: &Sums) -> Option<Objection> {
     let (node, queue) = queues(sums).filter(over).max_by_key(|(_, queue)| queue.paced)?;
     (config.shaping.mode == ShapingMode::TokenBucket).then_some(())?;
     let reason = format!(
-        "the rates of the lanes (source to builder) add up to {} on {}, {}, which carries {}: packets would be lost",
+        "the rates of the lanes (source to builder) add up to {} on {} ({}), but it carries only {}: packets would be lost",
         queue.paced?,
         node.in_words(),
         way(queue),

@@ -40,7 +40,7 @@ fn the_worst_ten_sources_are_named_and_the_others_counted() {
     assert_eq!(
         found[11..],
         [
-            "990 more sources, which `--summary` names, are missing in up to 990 events each; look at their readouts, their hosts and the network, then at their logs",
+            "990 more sources, which the file of `evbd run --summary FILE` names, are missing in up to 990 events each; look at their readouts, their hosts and the network, then at their logs",
             "36 sources gave no final report, so their own counts may be incomplete, but those of events are right: see whether they crashed, in the logs of 5-40"
         ]
     );
