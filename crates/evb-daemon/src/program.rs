@@ -168,7 +168,7 @@ fn has_live_member(group: Pid) -> bool {
     let Ok(processes) = fs::read_dir("/proc") else { return true };
     processes.flatten().filter_map(|process| fs::read_to_string(process.path().join("stat")).ok()).any(
         |stat| {
-            // Number and name, which may have any characters, then the state, the parent and the group.
+            // Behind number and name stand the state, the parent and the group.
             let rest = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
             let mut fields = rest.split_whitespace();
             let (state, of) = (fields.next(), fields.nth(1).and_then(|of| of.parse().ok()));
