@@ -44,6 +44,31 @@ async fn sources_share_a_port_if_each_names_its_sender() {
 }
 
 #[tokio::test]
+async fn a_group_and_ipv6_are_listened_to() {
+    let port = evb_needs::free_ports(1)[0];
+    let group = SocketAddr::from(([239, 255, 77, 4], port));
+    let place = Listening {
+        group: Some(group.ip()),
+        interface: Some("127.0.0.1".to_owned()),
+        ..listening(SocketAddr::from(([0, 0, 0, 0], port)))
+    };
+    // Several sources of a host may join one group.
+    let mut sources = [(); 2].map(|()| served(BoardDatagrams::open(&place, decoder()).unwrap()));
+    let sender = evb_net::multicast::sender(group, Some("127.0.0.1")).await.unwrap();
+    sender.send(&[0, 5, 7]).await.unwrap();
+    for source in &mut sources {
+        assert_eq!(source.recv().await.unwrap().event.number(), 5);
+    }
+    let Ok(sender) = UdpSocket::bind("[::1]:0") else {
+        eprintln!("SKIP: this host has no IPv6");
+        return;
+    };
+    let boards = BoardDatagrams::open(&listening("[::1]:0".parse().unwrap()), decoder()).unwrap();
+    sender.send_to(&[0, 6, 7], boards.address().unwrap()).unwrap();
+    assert_eq!(served(boards).recv().await.unwrap().event.number(), 6);
+}
+
+#[tokio::test]
 async fn datagrams_of_other_hosts_are_counted_and_not_used() {
     let boards = BoardDatagrams::open(&listening(SocketAddr::from(([127, 0, 0, 1], 0))), decoder()).unwrap();
     let (place, front_ends) = (boards.address().unwrap(), FrontEnds::new(BeforeStart::Keep, 0));
