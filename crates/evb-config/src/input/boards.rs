@@ -19,6 +19,14 @@ impl Input {
         }
     }
 
+    /// Returns the size of the receive buffer for datagrams of boards; `None` if none come.
+    pub fn receive_buffer(&self) -> Option<Bytes> {
+        match self {
+            Self::Board { place: BoardPlace::Udp(place), .. } => Some(place.receive_buffer),
+            _ => None,
+        }
+    }
+
     /// Returns the size of fragments that are frames of one size.
     pub(crate) fn fixed_size(&self) -> Option<Bytes> {
         let frame = self.frame()?;

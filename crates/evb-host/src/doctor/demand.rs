@@ -16,10 +16,10 @@ pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
     let (network, shaping) = (&config.network, &config.shaping);
     let budgets = config.builders.iter().map(|builder| builder.budget);
     let budget = budgets.min().unwrap_or(shaping.budget);
-    let sources = config.sources.len().max(1) as u64;
+    let count = config.sources.len().max(1) as u64;
     let under_way = match shaping.mode {
         ShapingMode::Credit => Some(budget),
-        ShapingMode::Window => Some(windows_buffer(sources, shaping.window, &config.cost())),
+        ShapingMode::Window => Some(windows_buffer(count, shaping.window, &config.cost())),
         ShapingMode::TokenBucket | ShapingMode::None => None,
     };
     // In the mode credit, a lane can hold this much of a builder's budget when no other lane is
@@ -31,6 +31,8 @@ pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
     };
     let lane =
         |builder: &BuilderEntry| Some((builder.id, (builder.listen.port, config.lane_frames(builder)?)));
+    let sources = config.sources.iter().filter(|source| here.contains(&Role::Source(source.id)));
+    let of_boards = sources.filter_map(|source| source.input.receive_buffer()).max();
     let paces = config.builders.iter().filter_map(|builder| config.lane_pace(builder));
     Demand {
         link_rate: network.link_rate,
@@ -48,7 +50,7 @@ pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
         under_way,
         lane_share,
         send_buffer: network.send_buffer,
-        receive_buffer: network.receive_buffer,
+        receive_buffer: network.receive_buffer.max(of_boards),
         congestion_control: network.congestion_control.clone(),
         cores: cores(config, here).collect(),
         copies: copies(config, here),

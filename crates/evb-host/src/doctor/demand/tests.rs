@@ -1,9 +1,9 @@
 use evb_core::{
     id::{BuilderId, Peer as Role, SourceId},
-    units::Rate,
+    units::{Bytes, Rate},
 };
 
-use super::copies;
+use super::{copies, demand};
 
 /// Returns the rate of copies in Mbit/s for the roles of a host.
 fn copied(here: &[Role], link_rate: &str) -> Option<u64> {
@@ -55,4 +55,28 @@ fn sources_copy_once_and_writing_builders_twice() {
     assert_eq!(copied(&[builder(2)], gigabit), Some(2000));
     assert_eq!(copied(&[], gigabit), None);
     assert_eq!(copied(&[source(1)], ""), None);
+}
+
+#[test]
+fn the_largest_buffer_for_datagrams_of_a_host_is_demanded() {
+    let source = |id: u16, size: &str| {
+        format!(
+            "[[source]]\nid = {id}\ncounter = {{ bits = 32 }}\ninput = {{ kind = \"udp\", listen = \"127.0.0.1:46{id}\", \
+             receive_buffer = \"{size}\", frame = {{ header = 4, counter = {{ at = 0, bytes = 4 }} }} }}\n"
+        )
+    };
+    let text = format!(
+        "[supervisor]\nlisten = \"127.0.0.1:7000\"\ntrigger = {{ kind = \"periodic\", rate = \"1 kHz\" }}\n\
+         [network]\nreceive_buffer = \"4 MiB\"\n{}{}\
+         [[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = {{ kind = \"null\" }}\n",
+        source(1, "2 MiB"),
+        source(2, "32 MiB")
+    );
+    let config = evb_config::read(&text, "test").expect("a configuration").config;
+    let of = |ids: &[u16]| {
+        let here: Vec<Role> = ids.iter().map(|id| Role::Source(SourceId::new(*id))).collect();
+        demand(&config, &here).receive_buffer
+    };
+    assert_eq!(of(&[1]), Some(Bytes::mib(4)));
+    assert_eq!(of(&[1, 2]), Some(Bytes::mib(32)));
 }
