@@ -41,3 +41,17 @@ pub(crate) fn good(sections: &str) -> Config {
 pub(crate) fn bad(sections: &str) -> Problems {
     read(&around(sections), "test.toml").expect_err("this configuration is wrong")
 }
+
+/// Checks that a configuration is refused at that key and line, with these words in reason and
+/// remedy, and returns all its problems.
+fn refused(sections: &str, key: &str, line: usize, reason: &str, remedy: &str) -> Problems {
+    let problems = bad(sections);
+    let found = problems.iter().any(|problem| {
+        problem.key == key
+            && problems.line_of(problem) == line
+            && problem.reason.contains(reason)
+            && problem.remedy.contains(remedy)
+    });
+    assert!(found, "{sections}:\n{problems}");
+    problems
+}

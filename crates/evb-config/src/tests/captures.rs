@@ -5,7 +5,7 @@ use evb_core::{
     framing::{Extent, OnLoss},
 };
 
-use super::{bad, good};
+use super::{good, refused};
 use crate::Input;
 
 fn pcap(keys: &str) -> String {
@@ -82,14 +82,8 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
 #[test]
 fn wrong_captures_are_refused_with_key_line_reason_and_remedy() {
     for (keys, key, reason, remedy) in WRONG {
-        let problems = bad(&pcap(&keys.replace("FRAME", FRAME)));
-        let found = problems.iter().any(|problem| {
-            problem.key == format!("source.input.{key}")
-                && problems.line_of(problem) == 3
-                && problem.reason.contains(reason)
-                && problem.remedy.contains(remedy)
-        });
-        assert!(found, "{keys}:\n{problems}");
+        let text = pcap(&keys.replace("FRAME", FRAME));
+        let problems = refused(&text, &format!("source.input.{key}"), 3, reason, remedy);
         assert_eq!(problems.iter().count(), 1, "{keys}:\n{problems}");
     }
 }

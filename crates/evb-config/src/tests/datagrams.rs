@@ -5,7 +5,7 @@ use evb_core::{
     units::Bytes,
 };
 
-use super::{around, bad, good};
+use super::{bad, good, refused};
 use crate::{BoardPlace, Input, Sender};
 
 fn udp(keys: &str) -> String {
@@ -129,15 +129,7 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
 fn wrong_datagrams_are_refused_with_key_line_reason_and_remedy() {
     for (keys, key, reason, remedy) in WRONG {
         let keys = keys.replace("FRAME", FRAME);
-        let read = crate::read(&around(&udp(&keys)), "test.toml");
-        let Err(problems) = read else { panic!("{keys} is accepted") };
-        let found = problems.iter().any(|problem| {
-            problem.key == format!("source.input.{key}")
-                && problems.line_of(problem) == 3
-                && problem.reason.contains(reason)
-                && problem.remedy.contains(remedy)
-        });
-        assert!(found, "{keys}:\n{problems}");
+        refused(&udp(&keys), &format!("source.input.{key}"), 3, reason, remedy);
     }
     for (listen, reason) in [("192.168.10.1:4660", "not a loopback address"), ("127.0.0.1:0", "port 0")] {
         let text = format!(

@@ -5,7 +5,7 @@ use evb_core::{
     framing::{ByteOrder, Extent, FrameField, Kept, LengthCounts, Mark},
 };
 
-use super::{around, bad, good};
+use super::{good, refused};
 use crate::{BoardPlace, Input};
 
 fn board(frame: &str, keys: &str) -> String {
@@ -269,15 +269,8 @@ const LAYOUTS: &[(&str, &str, &str, &str)] = &[
 fn wrong_layouts_are_refused_with_key_line_reason_and_remedy() {
     assert!(LAYOUTS.len() >= 40);
     for (frame, key, reason, remedy) in LAYOUTS {
-        let read = crate::read(&around(&board(frame, "")), "test.toml");
-        let Err(problems) = read else { panic!("{frame} is accepted") };
-        let found = problems.iter().any(|problem| {
-            problem.key == format!("source.input.frame{key}")
-                && problems.line_of(problem) == 3
-                && problem.reason.contains(reason)
-                && problem.remedy.contains(remedy)
-        });
-        assert!(found, "{frame}:\n{problems}");
+        let key = format!("source.input.frame{key}");
+        let problems = refused(&board(frame, ""), &key, 3, reason, remedy);
         assert_eq!(problems.iter().count(), 1, "{frame}:\n{problems}");
     }
 }
@@ -376,13 +369,7 @@ const SOURCES: &[(&str, &str, usize, &str, &str)] = &[
 #[test]
 fn sources_that_do_not_fit_their_frames_are_refused() {
     for (input, key, line, reason, remedy) in SOURCES {
-        let problems = bad(&format!("[[source]]\nid = 1\ninput = {input}\n"));
-        let found = problems.iter().any(|problem| {
-            problem.key == format!("source.{key}")
-                && problems.line_of(problem) == *line
-                && problem.reason.contains(reason)
-                && problem.remedy.contains(remedy)
-        });
-        assert!(found, "{input}:\n{problems}");
+        let text = format!("[[source]]\nid = 1\ninput = {input}\n");
+        refused(&text, &format!("source.{key}"), *line, reason, remedy);
     }
 }
