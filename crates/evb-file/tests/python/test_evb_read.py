@@ -63,7 +63,7 @@ class Contents(Case):
             self.assertTrue(by_id[2].complete and not by_id[2].whole)
             self.assertFalse(by_id[3].complete)
             self.assertEqual(by_id[3].absent_causes, {2: "expendable"})
-            self.assertEqual((by_id[4].tag, by_id[4].whole), (0xABCDEF, True))
+            self.assertEqual((by_id[4].tag, by_id[4].whole), (0xABCDEF, False))
             self.assertEqual([part.lost_packets for part in by_id[4].fragments], [0, 7, 1])
             states = [(part.alignment, part.aligned) for part in by_id[4].fragments]
             self.assertEqual(states, [("agrees", True), ("disagrees", False), ("not known", None)])
