@@ -60,7 +60,9 @@ def test_events_say_what_they_lack_and_why(sample):
         assert (two.missing, two.absent, two.absent_causes) == ((), (3,), {3: "excluded"})
         assert two.complete and two.is_complete and not two.whole
         assert (three.missing_causes, three.absent_causes) == ({1: "no readout"}, {2: "expendable"})
-        assert four.whole and four.run_id == format2.RUN_ID
+        assert four.complete and not four.whole and four.run_id == format2.RUN_ID
+        assert [part.lost_packets for part in four.fragments] == [0, 7, 1]
+        assert events[4].whole
         assert [event.utc_ns - format2.BEGUN for event in events] == [id * 1_000_003 for id in range(1, 7)]
         with pytest.raises(evb.NotFoundError, match="of source 2 .it is missing: down"):
             one.fragment(2)
