@@ -17,8 +17,12 @@ pub(crate) struct Counts {
     pub(crate) events: u64,
     /// Number of events without a missing source.
     pub(crate) complete: u64,
-    /// Number of events without a missing or absent source.
+    /// Number of events without a missing or absent source, and without lost packets.
     pub(crate) whole: u64,
+    /// Number of complete events with an absent source.
+    pub(crate) without: u64,
+    /// Number of events with a fragment that lost packets.
+    pub(crate) lossy: u64,
     /// Number of events with a fragment that disagrees.
     pub(crate) misaligned: u64,
     /// Number of fragments.
@@ -52,6 +56,8 @@ impl Counts {
         self.events += 1;
         self.complete += u64::from(record.is_complete());
         self.whole += u64::from(record.is_whole());
+        self.without += u64::from(record.is_complete() && !record.absent.is_empty());
+        self.lossy += u64::from(record.lossy().next().is_some());
         self.misaligned += u64::from(!record.is_aligned());
         self.fragments += record.fragments.len() as u64;
         self.missing += record.missing.len() as u64;
@@ -91,13 +97,14 @@ impl Counts {
     }
 
     /// Returns the counts with their names in the output.
-    pub(crate) const fn named(&self) -> [(&'static str, u64); 12] {
+    pub(crate) const fn named(&self) -> [(&'static str, u64); 13] {
         [
             ("events", self.events),
             ("complete", self.complete),
             ("whole", self.whole),
             ("incomplete", self.incomplete()),
             ("misaligned", self.misaligned),
+            ("lossy", self.lossy),
             ("fragments", self.fragments),
             ("payload_bytes", self.payload_bytes),
             ("absent", self.absent),
@@ -124,7 +131,7 @@ impl Counts {
                 "that owed a fragment: the output has their other fragments, and names the missing sources; check these before the next run",
             ),
             (
-                self.complete.saturating_sub(self.whole),
+                self.without,
                 ["complete event", "complete events"],
                 "without an excluded or expendable source: nothing needs to be done",
             ),
@@ -132,6 +139,11 @@ impl Counts {
                 self.misaligned,
                 ["event with a fragment", "events with a fragment"],
                 "that disagrees in its time: leave the fragments that the output names out of the analysis; `evbd verify --align CONFIG` says why",
+            ),
+            (
+                self.lossy,
+                ["event with a fragment", "events with a fragment"],
+                "of which packets were lost before its source: `lost_packets` has their number",
             ),
             (self.other_epochs, ["record", "records"], "of other epochs left out, as --epoch asks"),
             (
