@@ -127,14 +127,15 @@ impl Framing {
         if let Extent::Delimited(delimiter) = &layout.extent {
             return Self::delimited(bytes, header, delimiter, self.limit, layout.keep, &mut self.searched);
         }
+        let both = u64::from(layout.header) + u64::from(layout.trailer);
         let stated = match layout.extent {
-            Extent::Datagram => Some(bytes.len() as u64),
+            Extent::Datagram => Some(bytes.len() as u64).filter(|length| *length >= both),
             _ => layout.length_of(bytes),
         };
         let Some(length) = stated else { return Front::BadLength };
         let parts = match layout.keep {
             Kept::Frame => 0,
-            Kept::Payload => u64::from(layout.header) + u64::from(layout.trailer),
+            Kept::Payload => both,
         };
         if length == 0 || length - parts > self.limit {
             return Front::BadLength;

@@ -313,6 +313,12 @@ fn a_datagram_has_one_frame_or_several() {
     layout.counter = Some(FrameField::new(0, 2));
     let mut decoder = datagrams(layout, OnLoss::Drop);
     assert_eq!(taken(&mut decoder, &[&[0, 1, 7, 7]], 1), [(1, vec![0, 1, 7, 7], 0)]);
+    // A datagram that is shorter than header and trailer has no frame.
+    let mut short = FrameLayout::new(2, Extent::Datagram);
+    (short.counter, short.trailer, short.keep) = (Some(FrameField::new(0, 2)), 3, Kept::Payload);
+    let mut short = datagrams(short, OnLoss::Drop);
+    assert_eq!(taken(&mut short, &[&[0, 1, 9, 9], &[0, 2, 8, 9, 9, 9]], 1), [(2, vec![8], 0)]);
+    assert_eq!((short.losses().bad_lengths, short.losses().garbage_bytes), (1, 4));
     // A datagram that is no frame does no harm to the next one.
     assert_eq!(taken(&mut decoder, &[&[9]], 1), []);
     assert_eq!(taken(&mut decoder, &[&[0, 2]], 1), [(2, vec![0, 2], 0)]);
