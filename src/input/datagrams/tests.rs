@@ -283,6 +283,14 @@ fn what_is_no_packet_is_counted_and_opens_no_fragment() {
     assert_eq!((losses.bad_magics, losses.cut_short, losses.bad_lengths), (1, 2, 2));
     assert_eq!(losses.garbage_bytes, 2 + 6 + 6 + 306);
     assert_eq!(decoder.next_timeout(), None);
+    // No fragment has as many packets as the largest number says.
+    let mut layout = FrameLayout::new(10, Extent::Datagram);
+    let (number, last) = (FrameField::new(1, 8), FrameField::new(9, 1));
+    layout.counter = Some(FrameField::new(0, 1));
+    layout.packets = Some(PacketLayout::Numbered { number, first: 0, end: LastPacket::Mark(last) });
+    let mut large_number = datagrams(layout, OnLoss::Drop);
+    assert_eq!(taken(&mut large_number, &[&[255; 11]], 1), []);
+    assert_eq!((large_number.losses().bad_lengths, large_number.next_timeout()), (1, None));
     // A packet that contradicts the others of its fragment changes nothing.
     let all: [&[u8]; 3] = [&[1, 0, 2, b'E', b'V', 7], &[1, 1, 3, b'E', b'V', 9], &[1, 1, 2, b'E', b'V', 8]];
     assert_eq!(taken(&mut decoder, &all, 2), [(1, vec![7, 8], 0)]);

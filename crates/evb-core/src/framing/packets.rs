@@ -75,17 +75,14 @@ impl PacketLayout {
         let (place, end) = match self {
             Self::Placed { offset, total } => (offset.read(header)?, Some(total.read(header)?)),
             Self::Numbered { number, first, end } => {
-                let place = number.read(header)?.checked_sub(*first)?;
+                let most = u64::from(MAX_PACKETS);
+                let place = number.read(header)?.checked_sub(*first).filter(|place| *place < most)?;
                 let end = match end {
                     LastPacket::Fixed(count) => Some(u64::from(*count)),
                     LastPacket::Count(count) => Some(count.read(header)?),
                     LastPacket::Mark(last) => (last.read(header)? != 0).then_some(place + 1),
                 };
-                let most = u64::from(MAX_PACKETS);
-                if place >= most || end.is_some_and(|end| end > most) {
-                    return None;
-                }
-                (place, end)
+                (place, Some(end).filter(|end| end.is_none_or(|end| end <= most))?)
             }
         };
         // An empty fragment has one packet, at its end.
