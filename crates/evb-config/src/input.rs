@@ -307,9 +307,10 @@ pub(super) enum GivenInput {
         on_stop: Option<GivenHook>,
     },
     /// Datagrams that boards send over UDP.
+    #[cfg_attr(test, schemars(extend("dependencies" = { "packets": with_counter() })))]
     Udp(Box<GivenDatagrams>),
     /// Frames in packets that `tcpdump` or Wireshark captured, from the start of the run on.
-    #[cfg_attr(test, schemars(extend("oneOf" = [{ "required": ["path"] }, { "required": ["paths"] }])))]
+    #[cfg_attr(test, schemars(extend("oneOf" = [{ "required": ["path"] }, { "required": ["paths"] }], "dependencies" = { "packets": with_counter() })))]
     Pcap(Box<GivenCapture>),
 }
 
@@ -317,6 +318,12 @@ pub(super) enum GivenInput {
 #[cfg(test)]
 fn on_multicast() -> serde_json::Value {
     serde_json::json!({ "properties": { "on": { "const": "multicast" } }, "required": ["on"] })
+}
+
+/// Returns the schema of an input whose frames have a counter, as packets need it.
+#[cfg(test)]
+fn with_counter() -> serde_json::Value {
+    serde_json::json!({ "properties": { "frame": { "required": ["counter"] } } })
 }
 
 /// The moment at which a source makes a fragment.
