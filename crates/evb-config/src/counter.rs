@@ -97,6 +97,15 @@ pub(super) fn checked(
     let Some(frame) = input.frame() else { return own };
     let bits = frame.counter.as_ref().map(FrameField::width);
     match (bits, given) {
+        (Some(bits @ ..8), _) => {
+            let reason = format!("{bits} bits are too few for a trigger counter");
+            source.refuse(
+                "input.frame.counter",
+                reason,
+                "give a field of 8 to 64 bits, or remove it and `counter` from the source",
+            );
+            None
+        }
         (Some(bits), Some(given)) if given.bits != bits => {
             let reason = format!("the counter in the frame has {bits} bits");
             source.refuse("counter.bits", reason, format!("write bits = {bits}, or correct the frame"));
@@ -113,11 +122,6 @@ pub(super) fn checked(
                 "add counter = {{ bits = {bits}, first = 0 }} to the source, with the value of the first trigger"
             );
             source.refuse("input.frame.counter", reason, remedy);
-            None
-        }
-        (Some(bits @ ..8), _) => {
-            let reason = format!("{bits} bits are too few for a trigger counter");
-            source.refuse("input.frame.counter", reason, "give a field of 8 to 64 bits, or remove it");
             None
         }
         (None, None) => Some(TriggerCounter { first: CounterStart::Any, ..TriggerCounter::new(64) }),

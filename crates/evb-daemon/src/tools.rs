@@ -20,9 +20,11 @@ use evb_config::{Plain, complain};
 /// Exit code if there were no files to process, or an argument was invalid.
 const NOTHING_DONE: u8 = 2;
 
-/// Reports the reason for which a tool could not do anything.
+/// Reports the reason for which a tool could not do anything. The errors of a configuration name
+/// themselves so.
 fn nothing_done(error: &dyn std::fmt::Display) -> ExitCode {
-    complain!("error: {error}");
+    let text = error.to_string();
+    complain!("error: {}", text.strip_prefix("error: ").unwrap_or(&text));
     NOTHING_DONE.into()
 }
 

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::quantities::counted;
+
 /// Counts of what a decoder could not use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
@@ -56,17 +58,24 @@ impl Losses {
 
 impl fmt::Display for Losses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { garbage_bytes, resyncs, cut_short, bad_lengths, bad_magics, .. } = self;
+        let Self { garbage_bytes, resyncs, cut_short, bad_lengths, bad_magics, .. } = *self;
         write!(
             f,
-            "{garbage_bytes} B in no frame, {resyncs} resynchronisations ({cut_short} frames cut short, {bad_lengths} wrong lengths, {bad_magics} wrong magics)"
+            "{garbage_bytes} B in no frame, {} ({} cut short, {}, {})",
+            counted(resyncs, "resynchronisation"),
+            counted(cut_short, "frame"),
+            counted(bad_lengths, "wrong length"),
+            counted(bad_magics, "wrong magic"),
         )?;
-        if self.lost_packets + self.unused_packets + self.socket_drops > 0 {
-            let Self { lost_packets, unused_packets, socket_drops, .. } = self;
-            write!(
-                f,
-                ", {lost_packets} packets lost, of which the socket dropped up to {socket_drops}, {unused_packets} packets double or late"
-            )?;
+        let Self { lost_packets, unused_packets, socket_drops, .. } = *self;
+        if lost_packets > 0 {
+            write!(f, ", {} lost", counted(lost_packets, "packet"))?;
+        }
+        if socket_drops > 0 {
+            write!(f, ", up to {} dropped by the socket", counted(socket_drops, "packet"))?;
+        }
+        if unused_packets > 0 {
+            write!(f, ", {} twice or late", counted(unused_packets, "packet"))?;
         }
         Ok(())
     }

@@ -154,11 +154,7 @@ fn a_capture_is_decoded_and_the_examples_are_drawn() {
         (
             bad,
             1,
-            &[
-                "frames    15, of",
-                "1 gaps in which 5 are missing",
-                "1 resynchronisations (1 frames cut short",
-            ],
+            &["frames    15, of", "5 values missing in 1 gap", "1 resynchronisation (1 frame cut short"],
         ),
         (vec![], 1, &["frames    none"]),
     ] {

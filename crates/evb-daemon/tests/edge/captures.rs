@@ -123,13 +123,13 @@ fn the_tool_decodes_captures_and_names_the_flows() {
             0,
             vec![
                 "frames    40, of 61 to".to_owned(),
-                "counter   0 to 39; 0 gaps".to_owned(),
+                "counter   0 to 39; 0 values missing in 0 gaps".to_owned(),
                 "0 B in no frame".to_owned(),
                 format!("used      {} packets, TCP from 127.0.0.1:24 to 127.0.0.1:5000", all.len()),
                 "in packet".to_owned(),
             ],
         ),
-        (capture(24, &lossy), 1, vec!["700 B missing".to_owned(), "1 gaps in which".to_owned()]),
+        (capture(24, &lossy), 1, vec!["700 B missing".to_owned(), " missing in 1 gap".to_owned()]),
         (
             capture(23, &all),
             1,

@@ -6,7 +6,7 @@ mod tests;
 use std::io::{self, Write};
 
 use evb::source::TriggerCounter;
-use evb_core::fragment::Fragment;
+use evb_core::{fragment::Fragment, quantities::counted};
 
 /// The sizes and counters of the frames of a capture.
 #[derive(Debug)]
@@ -74,10 +74,13 @@ impl CountedFrames {
         };
         let (count, mean) = (self.count, self.bytes / self.count);
         writeln!(out, "frames    {count}, of {least} to {most} B, {mean} B on average")?;
-        let Self { gaps, missing, repeats, backwards, .. } = self;
         writeln!(
             out,
-            "counter   {lowest} to {highest}; {gaps} gaps in which {missing} are missing, {repeats} repeats, {backwards} steps back"
+            "counter   {lowest} to {highest}; {} missing in {}, {}, {} back",
+            counted(self.missing, "value"),
+            counted(self.gaps, "gap"),
+            counted(self.repeats, "repeat"),
+            counted(self.backwards, "step"),
         )
     }
 }

@@ -18,6 +18,6 @@ fn gaps_repeats_and_wraps_are_told_apart() {
     assert_eq!(
         String::from_utf8(text).unwrap(),
         "frames    10, of 9 to 30 B, 14 B on average\n\
-         counter   0 to 254; 1 gaps in which 2 are missing, 1 repeats, 1 steps back\n"
+         counter   0 to 254; 2 values missing in 1 gap, 1 repeat, 1 step back\n"
     );
 }
