@@ -1,9 +1,8 @@
-//! Fuzz target for the records that sender and receiver exchange in evbd's network measurements.
+//! Fuzz target for the records that sender and receiver of `evbd probe-buffer` exchange.
 
-use evb_bench::regularity;
 use evb_host::probe_buffer::fuzzing::{datagram, record};
 
-/// Decodes the bytes as records, as the header of a datagram, and as the label of a message.
+/// Decodes the bytes as records, and as the header of a datagram.
 ///
 /// # Panics
 /// Panics if a decoded value changes when it is encoded and decoded again.
@@ -16,12 +15,9 @@ pub fn check(data: &[u8]) {
     if let Some(again) = datagram(data) {
         assert_eq!(datagram(&again), Some(again));
     }
-    if let Some((_, number)) = regularity::read_label(data) {
-        assert_eq!(data[12..16], number.to_le_bytes());
-    }
 }
 
-/// Returns the seed corpus: an order, a hello, the header of a datagram, and labels of messages.
+/// Returns the seed corpus: an order, a hello, and the header of a datagram.
 pub fn seeds() -> Vec<Vec<u8>> {
     // A record has 256 bytes; blanks follow the JSON.
     let record = |json: &str| format!("{json:<256}").into_bytes();
@@ -31,7 +27,5 @@ pub fn seeds() -> Vec<Vec<u8>> {
         ),
         record(r#""evb_probe_buffer_hello""#),
         vec![1; 24],
-        [&b"evbr"[..], &[3; 16]].concat(),
-        [&b"rbve"[..], &[3; 16]].concat(),
     ]
 }

@@ -334,11 +334,3 @@ fn check_rates(arguments: &RegularityArguments, size: Bytes) -> Result<(), Bench
         None => Ok(()),
     }
 }
-
-/// Returns the run and the number in a message's label, as the receiver decodes them; for fuzz
-/// targets.
-#[cfg(feature = "fuzzing")]
-#[doc(hidden)]
-pub fn read_label(bytes: &[u8]) -> Option<(u64, u32)> {
-    message::read(bytes)
-}
