@@ -1182,7 +1182,7 @@ class _Tally:
         self.payload += sum(part.length for part in event.fragments)
         if (event.id, event.epoch) in self.records:
             self.clean = False
-            _say("! event %d of epoch %d is there again at byte %d; its first copy counts" % (event.id, event.epoch, event.offset))
+            _say("! event %d of epoch %d is there again at byte %d: its first copy counts; `evbd merge` keeps one copy of each event" % (event.id, event.epoch, event.offset))
             return
         self.records.add((event.id, event.epoch))
         is_lossy = any(part.lost_packets for part in event.fragments)
