@@ -110,14 +110,14 @@ pub(super) fn checked(
         (Some(bits @ 8..64), None) if !source.has("counter") => {
             let reason = format!("nothing tells how the {bits} bits of the frame's counter count events");
             let remedy = format!(
-                "add counter = {{ bits = {bits}, first = 0 }} to the source, with the value of the first trigger"
+                "add counter = {{ bits = {bits}, first = 0 }} to the source, where `first` is the counter's value at the first trigger"
             );
             source.refuse("input.frame.counter", reason, remedy);
             None
         }
         (Some(bits @ ..8), _) => {
             let reason = format!("{bits} bits are too few for a trigger counter");
-            source.refuse("input.frame.counter", reason, "give a field of 8 to 64 bits, or remove it");
+            source.refuse("input.frame.counter", reason, "give a field of 8 to 64 bits, or remove `counter`");
             None
         }
         (None, None) => Some(TriggerCounter { first: CounterStart::Any, ..TriggerCounter::new(64) }),
