@@ -247,16 +247,20 @@ def cause_text(code):
     return CAUSES.get(code, "cause %d" % code)
 
 
+# A ValueError while a header or a record is decoded has no text: who reads the file is told which file or record
+# contradicts itself.
+
+
 def _sections(data, known):
     """The bodies of the sections that fill data, by type, and the first unknown one that is required (FILE-9)."""
     found, at, last, refused = {}, 0, -1, None
     while at < len(data):
         if len(data) - at < _SECTION.size:
-            raise ValueError("a section does not fit")
+            raise ValueError  # A section does not fit.
         kind, flags, length = _SECTION.unpack_from(data, at)
         at += _SECTION.size
         if _aligned(length) > len(data) - at or kind <= last:
-            raise ValueError("a section does not fit, or the types do not ascend")
+            raise ValueError  # A section does not fit, or the types do not ascend.
         found[kind] = data[at : at + length]
         if kind not in known and flags & 1 and refused is None:
             refused = kind
@@ -267,7 +271,7 @@ def _sections(data, known):
 def _without(body):
     """Sources and causes of a section that lists sources without a fragment."""
     if len(body) % _WITHOUT.size:
-        raise ValueError("the section has half an entry")
+        raise ValueError  # The section has half an entry.
     return {source: cause_text(cause) for source, cause in _WITHOUT.iter_unpack(body)}
 
 
@@ -275,11 +279,11 @@ def _names(body):
     names, at, last = {}, 0, -1
     while at < len(body):
         if len(body) - at < _NAME.size:
-            raise ValueError("a name does not fit")
+            raise ValueError  # A name does not fit.
         number, length = _NAME.unpack_from(body, at)
         at += _NAME.size
         if length > len(body) - at or number <= last:
-            raise ValueError("a name does not fit, or the ids do not ascend")
+            raise ValueError  # A name does not fit, or the ids do not ascend.
         names[number] = body[at : at + length].decode("utf-8")
         at, last = at + length, number
     return names
@@ -301,7 +305,7 @@ def _episode(one):
 def _change(one):
     source, event = int(one.get("source", 0)), int(one.get("from", 0))
     if not (0 <= source < MAX_SOURCES and 0 <= event < 1 << 64):
-        raise ValueError("there is no such source or event")
+        raise ValueError  # There is no such source or event.
     utc = one.get("utc") and str(one["utc"])
     return Change(source, bool(one.get("excluded")), event, utc, str(one.get("why", "")))
 
@@ -380,11 +384,11 @@ def _header_1(data):
     (_, _, flags, length, run, builder, _, epoch, sequence, sources, created, creator, _) = _HEADER_1.unpack_from(data)
     names = _HEADER_1.size + 2 * sources
     if flags & ~1 or _aligned(names + creator) + 8 != length:
-        raise ValueError("a length or flag is wrong")
+        raise ValueError  # A length or flag is wrong.
     ids = struct.unpack_from("<%dH" % sources, data, _HEADER_1.size)
     text = data[names : names + creator].decode("utf-8")
     if any(data[names + creator : -8]):
-        raise ValueError("the padding is not zero")
+        raise ValueError  # The padding is not zero.
     builder = None if flags & 1 else builder
     return Header(run, epoch, builder, sequence, created, ids, text, 1, "", 0, "unknown", "", "", {}, {})
 
@@ -396,7 +400,7 @@ def _header_2(data):
     )
     end = _HEADER_2.size + _aligned(2 * sources)
     if sources > MAX_SOURCES or end > len(data) - 8:
-        raise ValueError("the number of sources is wrong")
+        raise ValueError  # The number of sources is wrong.
     ids = struct.unpack_from("<%dH" % sources, data, _HEADER_2.size)
     sections, refused = _sections(data[end:-8], range(1, 8))
     creator, kind, comment = (sections.get(number, b"").decode("utf-8") for number in (1, 2, 3))
@@ -1182,7 +1186,7 @@ class _Tally:
         self.payload += sum(part.length for part in event.fragments)
         if (event.id, event.epoch) in self.records:
             self.clean = False
-            _say("! event %d of epoch %d is there again at byte %d; its first copy counts" % (event.id, event.epoch, event.offset))
+            _say("! event %d of epoch %d is there again at byte %d: its first copy counts; `evbd merge` keeps one copy of each event" % (event.id, event.epoch, event.offset))
             return
         self.records.add((event.id, event.epoch))
         is_lossy = any(part.lost_packets for part in event.fragments)

@@ -91,15 +91,17 @@ pub(crate) fn may_wait_for_end() -> Result<(), Failure> {
 
 fn waits_in(callback: Callback) -> Failure {
     let reason = match callback {
-        Callback::Readout => "a function that waits was called in a readout callback, for which evb waits",
+        Callback::Readout => {
+            "this function waits for evb, and evb waits for the readout callback that called the function"
+        }
         Callback::Sink => {
-            "a function that waits for the end of the run was called in a sink callback, for which the run waits"
+            "this function waits for the end of the run, and the run waits for the sink callback that called the function"
         }
         Callback::Release => {
-            "a function that waits was called in a release or drop callback, for which evb waits"
+            "this function waits for evb, and evb waits for the release or drop callback that called the function"
         }
     };
-    let remedy = "call it on a thread of the program";
+    let remedy = "call the function on another thread of the program, outside of callbacks";
     Failure::new(evb_code::EVB_CALLBACK, evb_fault::EVB_FAULT_CALLER, reason, remedy)
 }
 

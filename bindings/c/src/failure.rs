@@ -88,9 +88,11 @@ impl From<Refused> for Failure {
     fn from(error: Refused) -> Self {
         let remedy = match error {
             Refused::Oversize { .. } => {
-                "the source did not take the fragment; in C, that is `options.max_fragment`"
+                "in C, max_fragment is `options.max_fragment`; the source did not take this fragment, and takes others"
             }
-            Refused::TooFarAhead { .. } | Refused::EventZero => "the source did not take the fragment",
+            Refused::TooFarAhead { .. } | Refused::EventZero => {
+                "the source did not take this fragment, and takes others"
+            }
         };
         Self::new(EVB_REFUSED, EVB_FAULT_CALLER, error.to_string(), remedy)
     }
@@ -135,7 +137,7 @@ impl Failure {
             EVB_ENDED,
             EVB_FAULT_NONE,
             reason,
-            "the outcome of the source (`evb_source_finished`) says which",
+            "call evb_source_finished, which says whether the run is over, or why the source has failed",
         )
     }
 }

@@ -165,13 +165,14 @@ impl evb_clock {
             return Err(Failure::invalid("`options.clock.reserved` is not 0", remedy));
         }
         let Some(rate) = Frequency::from_hertz(rate_hz) else {
-            let reason = format!("`options.clock.rate_hz` is {rate_hz}");
-            return Err(Failure::invalid(reason, "set it to the rate of the ticks in hertz"));
+            let reason = format!("`options.clock.rate_hz` is {rate_hz}, which is no rate of a clock");
+            return Err(Failure::invalid(reason, "set it to the rate of the ticks in hertz, such as 125e6"));
         };
         let wrap = match (bits, wrap) {
             (0, 0) | (1.., 1..) => {
-                let remedy = "set `bits` or `wrap`, and not both";
-                return Err(Failure::invalid("`options.clock` does not say once when it wraps", remedy));
+                let given = if bits == 0 { "neither `bits` nor `wrap`" } else { "both `bits` and `wrap`" };
+                let remedy = "set one of the two, to say when the timestamps start again at zero";
+                return Err(Failure::invalid(format!("`options.clock` has {given}"), remedy));
             }
             (0, ticks) => ClockWrap::Ticks(ticks),
             (bits, 0) => ClockWrap::Bits(u8::try_from(bits).unwrap_or(u8::MAX)),
@@ -181,7 +182,7 @@ impl evb_clock {
         if accuracy_ppm != 0.0 {
             clock.accuracy = accuracy_ppm.max(0.0);
         }
-        let remedy = "correct the values of `options.clock`";
+        let remedy = "set this field of `options.clock` to a value in this range";
         clock.check().map_err(|error| Failure::invalid(error.to_string(), remedy))?;
         Ok(Some(clock))
     }

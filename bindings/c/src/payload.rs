@@ -112,7 +112,7 @@ unsafe fn bytes(given: &evb_fragment) -> Result<Bytes, Failure> {
     }
     let is_object = isize::try_from(size).is_ok() && data.addr().checked_add(size).is_some();
     if !is_object {
-        let reason = format!("no object can have the size of {size} bytes");
+        let reason = format!("the size of the payload is {size} bytes, more than memory can hold");
         return Err(Failure::invalid(reason, "pass the number of bytes at `data`"));
     }
     if let Some(release) = given.release {

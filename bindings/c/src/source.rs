@@ -258,7 +258,7 @@ pub unsafe extern "C" fn evb_source_push_many(
         let bytes = count.checked_mul(size_of::<evb_fragment>());
         let end = bytes.filter(|bytes| isize::try_from(*bytes).is_ok());
         if end.and_then(|bytes| fragments.addr().checked_add(bytes)).is_none() {
-            let reason = format!("no array can have {count} fragments");
+            let reason = format!("`count` is {count}, more fragments than memory can hold");
             return Err(Failure::invalid(reason, "pass the number of fragments at `fragments`"));
         }
         // SAFETY: the array has a possible size, and the caller vouches for its fragments.

@@ -31,7 +31,9 @@ pub(crate) unsafe fn read<T: Sized0>(argument: &str, from: *const T) -> Result<T
     // fields too.
     if rest.iter().any(|byte| unsafe { byte.assume_init() } != 0) {
         let reason = format!("`{argument}` uses a field that this version of evb does not have");
-        return Err(Failure::invalid(reason, "use the header of this version of evb"));
+        let remedy =
+            "build the program with the evb.h of the libevb that is installed, or install its newer version";
+        return Err(Failure::invalid(reason, remedy));
     }
     let mut read = MaybeUninit::<T>::zeroed();
     // SAFETY: both ranges are valid for the number of bytes and belong to different objects; zeroed

@@ -30,7 +30,7 @@ pub(crate) enum StagedError {
     Busy(PathBuf),
     /// The final name was taken while the output was written.
     #[error(
-        "{} was created by another program meanwhile, so the whole output is {}: give it another name",
+        "{} was created by another program meanwhile, so the whole output is in {}: rename that file",
         .path.display(), .part.display()
     )]
     Overtaken {

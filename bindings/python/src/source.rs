@@ -45,7 +45,13 @@ fn clock((rate, bits, wrap, tolerance, accuracy): GivenClock) -> PyResult<Detect
     let wrap = match (bits, wrap) {
         (Some(bits), None) => ClockWrap::Bits(u8::try_from(bits).unwrap_or(u8::MAX)),
         (None, Some(ticks)) => ClockWrap::Ticks(ticks),
-        _ => return Err(wrong("give bits or wrap, and not both or none".to_owned())),
+        (Some(_), Some(_)) => {
+            return Err(wrong("both bits and wrap are given; give bits or wrap, and not both".to_owned()));
+        }
+        (None, None) => {
+            let text = "nothing says when the timestamps start again at zero; give bits or wrap";
+            return Err(wrong(text.to_owned()));
+        }
     };
     let tolerance = Duration::try_from_secs_f64(tolerance)
         .map_err(|error| wrong(format!("tolerance = {tolerance}: {error}; give seconds from 0 on")))?;

@@ -80,7 +80,7 @@ def test_the_absent_is_named(path, folder, tmp_path):
             with pytest.raises(IndexError, match=f"has {EVENTS} events"):
                 opened[position]
         assert opened[EVENTS:] == []
-    with pytest.raises(LookupError, match="no fragment of source 9 .*its sources: 1, 2"):
+    with pytest.raises(LookupError, match="no fragment of source 9 .*have one, here: 1, 2"):
         evb.open(path).event(1).fragment(9)
     with pytest.raises(FileNotFoundError):
         evb.open(tmp_path / "nothing.evb")

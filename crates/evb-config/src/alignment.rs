@@ -78,7 +78,9 @@ pub(super) fn read(
         clocks.sort_unstable();
         let is_there = sources.iter().any(|placed| placed.entry.id == lead);
         let remedy = match clocks.is_empty() {
-            true => "remove `lead`, or give this source and others a `clock`".to_owned(),
+            true => {
+                "remove `lead`, or give the sources whose timestamps are to be compared a `clock`".to_owned()
+            }
             false => format!("choose one of the sources with a clock: {}", ranges(clocks.iter().copied())),
         };
         if !is_there {

@@ -131,7 +131,7 @@ pub(super) fn read(section: &Section<'_>) -> Option<ControlConfig> {
         section.refuse("listen", reason, remedy);
     }
     if config.viewers != ViewersEntry::None && config.token_file.is_none() {
-        let reason = "without a `token_file`, everybody may look and give commands";
+        let reason = "`viewers` limits nobody without a `token_file`: everybody may look and give commands";
         let remedy =
             "remove `viewers`, or add token_file = \"PATH\" with the secret of those who give commands";
         section.refuse("viewers", reason, remedy);

@@ -119,7 +119,7 @@ pub(super) fn checked(
         (Some(bits @ 8..64), None) if !source.has("counter") => {
             let reason = format!("nothing tells how the {bits} bits of the frame's counter count events");
             let remedy = format!(
-                "add counter = {{ bits = {bits}, first = 0 }} to the source, with the value of the first trigger"
+                "add counter = {{ bits = {bits}, first = 0 }} to the source, where `first` is the counter's value at the first trigger"
             );
             source.refuse("input.frame.counter", reason, remedy);
             None

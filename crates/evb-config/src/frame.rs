@@ -196,7 +196,7 @@ impl GivenFrame {
     pub(super) fn checked(self, source: &Section<'_>) -> Option<FrameLayout> {
         let extent = self.extent(source, self.order.into());
         if matches!(extent, Some(Extent::Stated { counted: LengthCounts::Tail, .. })) {
-            let reason = "only a datagram has an end at which the payload could be";
+            let reason = "counts = \"tail\" is for datagrams only, whose end is known";
             source.refuse("input.frame.length.counts", reason, "write counts = \"payload\" or \"rest\"");
             return None;
         }
@@ -219,12 +219,12 @@ impl GivenFrame {
         }
         let (frame, delimited) = ("input.frame.keep", "input.frame.delimiter");
         if source.has(frame) && matches!(self.keep, GivenKeep::Frame) {
-            let reason = "a fragment of packets has their payloads only";
+            let reason = "with `packets`, a fragment has only the payloads of its packets";
             source.refuse(frame, reason, "write keep = \"payload\", or leave it out");
         }
         if source.has(delimited) {
-            let reason = "a packet ends with its datagram";
-            source.refuse(delimited, reason, "remove it");
+            let reason = "with `packets`, each packet ends with its datagram, and not with a `delimiter`";
+            source.refuse(delimited, reason, "remove `delimiter`");
             return None;
         }
         Self { keep: GivenKeep::Payload, ..self }.with_extent(source, extent, packets)
@@ -306,7 +306,7 @@ impl GivenFrame {
             [first, second, ..] => {
                 let name = |key: &str| key.trim_start_matches("input.frame.").to_owned();
                 let reason = format!("`{}` tells already where a frame ends", name(first));
-                source.refuse(second, reason, format!("remove it, or `{}`", name(first)));
+                source.refuse(second, reason, format!("remove `{}`, or `{}`", name(second), name(first)));
                 return None;
             }
         }
@@ -337,7 +337,9 @@ fn remedy(error: &LayoutError) -> String {
         LayoutError::Overlap { key, other, .. } => {
             format!("correct `at`, `bytes` or `bits` of `{key}` or `{other}`; offsets count from 0")
         }
-        LayoutError::Bits { .. } => "give bits that the word has, and a mask with one of them".to_owned(),
+        LayoutError::Bits { .. } => {
+            "give bits that the bytes of this field have, and a mask with at least one of them".to_owned()
+        }
         LayoutError::Mark { key: "magic" } => {
             "give at most 16 bytes, and a mask of as many, such as value = \"eb90\", mask = \"fff0\""
                 .to_owned()

@@ -21,8 +21,8 @@ fn a_clock_that_cannot_be_is_refused_with_its_field() {
     let wrong = [
         (evb_clock { rate_hz: 0.0, ..fine }, "rate_hz"),
         (evb_clock { rate_hz: f64::NAN, ..fine }, "rate_hz"),
-        (evb_clock { bits: 0, ..fine }, "when it wraps"),
-        (evb_clock { wrap: 9, ..fine }, "when it wraps"),
+        (evb_clock { bits: 0, ..fine }, "neither `bits`"),
+        (evb_clock { wrap: 9, ..fine }, "both `bits`"),
         (evb_clock { bits: 300, ..fine }, "1 to 64 bits"),
         (evb_clock { accuracy_ppm: f64::INFINITY, ..fine }, "accuracy"),
         (evb_clock { reserved: 1, ..fine }, "reserved"),

@@ -162,7 +162,7 @@ impl CallbackSink {
         let said = || {
             if given.is_empty() {
                 format!(
-                    "the sink's callback {name} failed, and wrote no reason: look at the output of the program that embeds it"
+                    "the sink's callback `{name}` failed, and wrote no reason: look at the output of the program that this builder runs in"
                 )
             } else {
                 given

@@ -57,7 +57,7 @@ static void fragments(evb_source *source) {
     CHECK(pushed == 1);
     pushed = 9;
     REFUSED(EVB_INVALID, "NULL", evb_source_push_many(source, NULL, 3, &pushed, &error));
-    REFUSED(EVB_INVALID, "no array", evb_source_push_many(source, three, SIZE_MAX / 2, &pushed, &error));
+    REFUSED(EVB_INVALID, "more fragments", evb_source_push_many(source, three, SIZE_MAX / 2, &pushed, &error));
     CHECK(pushed == 0);
     CHECK(evb_source_push_many(source, NULL, 0, NULL, &error) == EVB_OK);
 }

@@ -198,7 +198,7 @@ class Event:
         for what, causes in (("missing", self.missing_causes), ("absent", self.absent_causes)):
             if source in causes:
                 why = f"it is {what}: {causes[source]}"
-        raise NotFoundError(f"event {self.id} has no fragment of source {source} ({why}); its sources: {there}")
+        raise NotFoundError(f"event {self.id} has no fragment of source {source} ({why}); ask only for sources that have one, here: {there}")
 
     def __repr__(self) -> str:
         missing = f", missing {_named(self.missing_causes)}" if self.missing else ""

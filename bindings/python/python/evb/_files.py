@@ -238,7 +238,7 @@ class EventFile(_OfRun):
         details.
         """
         if events < 1:
-            raise ValueError(f"events={events}: a batch has at least one event")
+            raise ValueError(f"events={events}: a batch has at least one event; give 1 or more")
         reader = self._native.batches(events)
         while (native := reader.next()) is not None:
             batch = Batch(native, None)
@@ -270,7 +270,7 @@ class EventFile(_OfRun):
             return [self[one] for one in range(*position.indices(len(self)))]
         count = len(self)
         if not -count <= position < count:
-            raise IndexError(f"{self.path} has {count} events, at the positions from 0 on: there is no position {position}")
+            raise IndexError(f"{self.path} has {count} events, at the positions from 0 on: there is no position {position}; give one below len()")
         return built(self._native.event_at(position % count))
 
     def event(self, id: int, epoch: int | None = None) -> Event:
@@ -344,7 +344,7 @@ class EventFiles(_OfRun):
         for file in self.files:
             ends.append(ends[-1] + len(file))
         if not -ends[-1] <= position < ends[-1]:
-            raise IndexError(f"{self.path} has {ends[-1]} events, at the positions from 0 on: there is no position {position}")
+            raise IndexError(f"{self.path} has {ends[-1]} events, at the positions from 0 on: there is no position {position}; give one below len()")
         position %= ends[-1]
         place = bisect_right(ends, position) - 1
         return self.files[place][position - ends[place]]
@@ -371,7 +371,7 @@ def _the_event(found: Event | None, id: int, epoch: int | None, aligned: bool, p
     """Return the event that was looked for, or raise ``NotFoundError`` with the reason."""
     of_epoch = "" if epoch is None else f" of epoch {epoch}"
     if found is None:
-        raise NotFoundError(f"there is no event {id}{of_epoch} in {path}; another file of the run may have it")
+        raise NotFoundError(f"there is no event {id}{of_epoch} in {path}; look for it in the other files of the run")
     if aligned and not found.aligned:
         sources = ", ".join(str(fragment.source) for fragment in found.fragments if fragment.aligned is False)
         raise NotFoundError(

@@ -85,17 +85,20 @@ fn short_wrap(
         return None;
     }
     let reason = format!(
-        "source {lead} counts time, but its clock reads zero again after {}: {why}, so timestamps could not be compared",
+        "source {lead} counts time for the others, but its clock starts at zero again after {}: {why}, so timestamps could not be compared",
         seconds(wrap)
     );
     let longest =
         clocks.iter().max_by(|(_, one), (_, other)| one.wrap_seconds().total_cmp(&other.wrap_seconds()));
     let remedy = match longest {
         Some((other, longest)) if longest.wrap_seconds() >= needed => {
-            format!("write lead = {other}, whose clock does so after {}", seconds(longest.wrap_seconds()))
+            let after = seconds(longest.wrap_seconds());
+            format!(
+                "write lead = {other}, as the clock of source {other} starts at zero again only after {after}"
+            )
         }
         _ => format!(
-            "give a source a clock that wraps after {} or later; for boards on one common clock, accuracy = \"0 ppm\" and the same wrap to all of them",
+            "give a source a clock that wraps after {} or later, or, if all boards have one common clock, give all the same wrap and accuracy = \"0 ppm\"",
             seconds(needed)
         ),
     };
@@ -114,8 +117,11 @@ fn low_tolerance(
         return None;
     }
     let reason = format!(
-        "the tolerance of {} is less than twice the ticks of this clock and of source {lead}, which counts time: healthy fragments may be flagged",
+        "the tolerance of {} is less than twice the ticks of this clock and of that of source {lead}, which counts time for the others: good fragments may count as misaligned",
         seconds(tolerance)
     );
-    Some((reason, format!("write tolerance = \"{} ns\", and add twice the jitter", least.ceil())))
+    Some((
+        reason,
+        format!("write tolerance = \"{} ns\", or more by twice the jitter of the board", least.ceil()),
+    ))
 }

@@ -79,7 +79,7 @@ pub enum PathError {
         reason: String,
     },
     /// The file contains no object `grant_path_us`.
-    #[error("--path {file}: the file has no object grant_path_us; {GIVE}")]
+    #[error("--path {file}: the file has no measured times, as it has no object grant_path_us; {GIVE}")]
     Foreign {
         /// Name of the file.
         file: String,
@@ -94,7 +94,7 @@ pub enum PathError {
     },
     /// The run that wrote the file gave no grants.
     #[error(
-        "--path {file}: no grant was measured in that run; give the summary of a run that built events, from the process with the supervisor"
+        "--path {file}: no builder asked for data in that run, so nothing was measured; give the summary of a run that built events, from the process with the supervisor"
     )]
     Nothing {
         /// Name of the file.

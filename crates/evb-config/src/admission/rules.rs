@@ -148,7 +148,7 @@ fn budget(config: &Config, port_buffer: Bytes) -> Option<Objection> {
     if config.shaping.mode != ShapingMode::Credit || budget <= nine_tenths(port_buffer) {
         return None;
     }
-    let remedy = "leave `budget` out to get the usual part of the port buffer; the rest is for acknowledgements and for what hosts send again";
+    let remedy = "leave `budget` out: evb then leaves a part of the port buffer to acknowledgements and to what hosts send again";
     Some(if budget > port_buffer {
         let reason = format!(
             "a budget of {budget} does not fit into a port buffer of {port_buffer}: packets would be lost"
@@ -200,9 +200,9 @@ fn paced_uplinks(config: &Config, uplinks: &[UplinkSum]) -> Option<Objection> {
     let each = uplinks.iter().map(|uplink| (uplink.paced, &uplink.name, uplink.rate));
     let (paced, name, link) = paced(config, each)?;
     let reason = format!(
-        "the rates of the lanes (source to builder) add up to {paced} on the link from {name}, which carries {link}: the source could not keep them"
+        "the rates of the lanes (source to builder) add up to {paced} on the link from {name}, which carries {link}: sources could not send at these rates"
     );
-    Some(Objection::new("shaping.rate", reason, "lower `rate`: a source sends at it to every builder"))
+    Some(Objection::new("shaping.rate", reason, "lower `rate`, at which a source sends to every builder"))
 }
 
 /// Returns the link with the largest sum of paces among those whose rate is lower.

@@ -40,9 +40,11 @@ fn protection(frame: &FrameLayout, has_clock: bool) -> &'static str {
     match (frame.counter.is_some(), has_clock) {
         (true, true) => "lost frames are found by the counter, and confirmed by the clock",
         (true, false) => "lost frames are found by the counter",
-        (false, true) => "lost frames are found by the clock: frames count in the order in which they arrive",
+        (false, true) => {
+            "frames count as events in the order in which they arrive, and the clock finds lost ones"
+        }
         (false, false) => {
-            "not protected: there is neither counter nor clock, so that a lost frame shifts all later ones into wrong events"
+            "not protected: there is neither counter nor clock, so that a lost frame shifts all later ones into wrong events; declare the one that the board sends"
         }
     }
 }

@@ -112,7 +112,7 @@ fn system(config: &Config, sums: &Sums) -> String {
 pub(super) fn switches(sums: &Sums) -> String {
     match sums.nodes.as_slice() {
         [] => {
-            "assumed: one switch that carries all its ports at once, as no [[network.trunk]] is stated".into()
+            "assumed: one switch that carries all its ports at once; state [[network.trunk]] if there are more".into()
         }
         [_] => "a tree of switches with one trunk or shared buffer".into(),
         nodes => format!("a tree of switches with {} trunks and shared buffers", nodes.len()),

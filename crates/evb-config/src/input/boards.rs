@@ -47,11 +47,12 @@ pub(super) fn connected(
     before_start: Option<BeforeStart>,
 ) -> Option<Input> {
     if source.has("input.listen") {
-        let reason = "a source listens for front ends, or connects to one board";
+        let reason =
+            "`connect` is given too, but a source either listens for front ends or connects to one board";
         source.refuse("input.listen", reason, "remove `listen`, or `connect`");
     }
     if source.has("input.front_ends") {
-        let reason = "a source that connects has one board";
+        let reason = "a source with `connect` has only the one board to which it connects";
         source.refuse("input.front_ends", reason, "remove `front_ends`, which is for `listen`");
     }
     if !source.has("input.frame") {

@@ -140,7 +140,7 @@ impl GivenCapture {
 fn files(source: &Section<'_>, path: Option<PathBuf>, paths: Option<Vec<String>>) -> Option<Vec<PathBuf>> {
     match (source.has("input.path"), source.has("input.paths")) {
         (true, true) => {
-            let reason = "`path` names the only file of the capture";
+            let reason = "`path` and `paths` are both given, but `path` names the only file of a capture";
             source.refuse("input.paths", reason, "remove `path`, or `paths`");
             return None;
         }

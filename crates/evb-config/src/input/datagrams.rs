@@ -117,7 +117,7 @@ impl Form for SenderAddress {
         }
         let host = text.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(text);
         if !crate::endpoint::is_host(host) {
-            let reason = format!("`{text}` is not a host, and not a host and a port");
+            let reason = format!("`{text}` is neither a host nor a host with a port");
             return Err(wrong(reason, "write \"192.168.10.16\" or \"192.168.10.16:4660\""));
         }
         Ok(Sender { host: host.to_owned(), port: None })
@@ -143,7 +143,9 @@ impl GivenPackets {
                     ["first", "count", "fixed_count", "last"].map(|key| format!("input.packets.{key}"));
                 let beside: Vec<_> = keys.iter().filter(|key| source.has(key)).collect();
                 for key in &beside {
-                    let remedy = "remove it, or give `number` in place of `offset` and `total`";
+                    let name = key.trim_start_matches("input.packets.");
+                    let remedy =
+                        format!("remove `{name}`, or give `number` in place of `offset` and `total`");
                     source.refuse(key, "packets with an `offset` have no numbers", remedy);
                 }
                 beside.is_empty().then_some(PacketLayout::Placed { offset, total })
@@ -262,7 +264,11 @@ impl GivenDatagrams {
                 source.allow_host("input.listen", &listen.host);
                 if source.has("input.interface") && !source.has("input.group") {
                     let reason = "`interface` belongs to `group`";
-                    source.refuse("input.interface", reason, "remove it, or add group = \"239.1.2.3\"");
+                    source.refuse(
+                        "input.interface",
+                        reason,
+                        "remove `interface`, or add group = \"239.1.2.3\"",
+                    );
                 }
             }
         }
@@ -289,7 +295,7 @@ pub(super) fn datagram_layout(
     }
     if on_loss.is_some() && !source.has("input.packets") {
         let reason = "`on_loss` belongs to `packets`: a datagram comes whole or not at all";
-        source.refuse("input.on_loss", reason, "remove it, or add `packets`");
+        source.refuse("input.on_loss", reason, "remove `on_loss`, or add `packets`");
     }
     let has_packets = source.has("input.packets");
     let packets = match packets {

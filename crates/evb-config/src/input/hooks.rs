@@ -90,15 +90,16 @@ impl GivenHook {
         let (run, send) = (format!("{key}.run"), format!("{key}.send"));
         let example = "run = [\"/opt/daq/arm\", \"--crate\", \"1\"]";
         if source.has(&run) && source.has(&send) {
-            let reason = "either a program runs, or the board is sent bytes";
+            let reason =
+                "`run` and `send` are both given, but evb runs a program or sends bytes to the board";
             source.refuse(&send, reason, "remove `send`, or `run`");
         } else if source.has(&send) && !has_connection {
-            let reason = "evb has no connection of its own to a board here";
-            let remedy = "let a program tell the board: `run` in place of `send`; `send` is for `connect` and kind = \"stream\"";
+            let reason = "evb opens no connection to a board here, so it cannot send bytes (`send` is for `connect` and kind = \"stream\")";
+            let remedy = "write `run` with a program that tells the board, in place of `send`";
             source.refuse(&send, reason, remedy);
         } else if !source.has(&run) && !source.has(&send) {
             let remedy = format!("add {example}, or send = \"ff00a5\" for a board to which evb connects");
-            source.refuse(key, "nothing says what to do", remedy);
+            source.refuse(key, "neither `run` nor `send` says what to do", remedy);
         }
         let action = match (self.run, self.send) {
             (Some(words), _) => {
@@ -117,14 +118,16 @@ impl GivenHook {
 fn check_program(source: &Section<'_>, key: &str, words: &[String], example: &str) {
     let remedy = format!("write the program and its arguments, such as {example}");
     match words.first() {
-        None => source.refuse(key, "the list is empty", remedy),
-        Some(program) if program.is_empty() => source.refuse(key, "the program has no name", remedy),
+        None => source.refuse(key, "the list `run` is empty", remedy),
+        Some(program) if program.is_empty() => {
+            source.refuse(key, "the first text of `run`, the program, is empty", remedy)
+        }
         Some(program) if program.contains('/') && !program.starts_with('/') => {
             let reason = format!("where `{program}` is depends on the directory in which evbd starts");
             source.refuse(key, reason, "write a path that begins with `/`, or a name that is found in PATH");
         }
         Some(_) if words.iter().any(|word| word.contains('\0')) => {
-            source.refuse(key, "no argument of a program has a NUL character", remedy);
+            source.refuse(key, "a text of `run` has a NUL character, which no program can be given", remedy);
         }
         Some(_) => {}
     }

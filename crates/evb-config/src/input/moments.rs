@@ -18,7 +18,7 @@ pub(super) fn made_on(
         for key in beside.iter().filter(|key| source.has(key)) {
             let name = key.trim_start_matches("input.");
             let reason = format!("`{name}` belongs to on = \"multicast\"");
-            source.refuse(key, reason, "remove it, or write on = \"multicast\"");
+            source.refuse(key, reason, format!("remove `{name}`, or write on = \"multicast\""));
         }
         return Some(MadeOn::Decision);
     }

@@ -58,7 +58,7 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
         "FRAME, packets = { offset = { at = 4, bytes = 2 }, total = { at = 6, bytes = 2 }, first = 1 }",
         "packets.first",
         "have no numbers",
-        "remove it",
+        "or give `number` in place",
     ),
     (
         "FRAME, packets = { number = { at = 7, bytes = 2 }, fixed_count = 2 }",
@@ -106,14 +106,14 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     (
         "frame = { header = 8, keep = \"frame\", counter = { at = 0, bytes = 4 } }, packets = { number = { at = 4, bytes = 2 }, fixed_count = 2 }",
         "frame.keep",
-        "their payloads only",
+        "only the payloads of its packets",
         "keep = \"payload\"",
     ),
     (
         "frame = { header = 8, delimiter = \"0a\", counter = { at = 0, bytes = 4 } }, packets = { number = { at = 4, bytes = 2 }, fixed_count = 2 }",
         "frame.delimiter",
         "ends with its datagram",
-        "remove it",
+        "remove `delimiter`",
     ),
     ("FRAME, on_loss = \"fill\"", "on_loss", "belongs to `packets`", "add `packets`"),
     ("FRAME, on_loss = \"zero\"", "on_loss", "zero", "\"keep-short\""),
@@ -121,7 +121,7 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     ("FRAME, group = \"10.0.0.1\"", "group", "not the address of a multicast group", "without a port"),
     ("FRAME, group = \"239.1.2.3\"", "group", "beyond this machine", "interface = \"127.0.0.1\""),
     ("FRAME, interface = \"127.0.0.1\"", "interface", "belongs to `group`", "group = \"239.1.2.3\""),
-    ("FRAME, from = \"a b\"", "from", "not a host", "192.168.10.16:4660"),
+    ("FRAME, from = \"a b\"", "from", "neither a host nor", "192.168.10.16:4660"),
     ("FRAME, front_ends = 1", "front_ends", "unknown key", "remove it"),
 ];
 

@@ -62,13 +62,13 @@ const LAYOUTS: &[(&str, &str, &str, &str)] = &[
         "header = 4, payload = \"1 B\", delimiter = \"0a\"",
         ".delimiter",
         "`payload` tells already",
-        "remove it, or `payload`",
+        "remove `delimiter`, or `payload`",
     ),
     (
         "header = 4, length = { at = 0, bytes = 2, counts = \"payload\" }, payload = \"1 B\"",
         ".payload",
         "`length` tells already",
-        "remove it",
+        "remove `payload`, or `length`",
     ),
     ("header = 4, payload = 16", ".payload", "bare number", "payload = \"64 KiB\""),
     ("header = 4, payload = \"5 GB\"", ".payload", "more than a fragment can have", "one frame's payload"),
@@ -197,7 +197,7 @@ const LAYOUTS: &[(&str, &str, &str, &str)] = &[
         "header = 8, payload = \"1 B\", clock = { at = 0, bytes = 2, mask = 0x10000 }",
         ".clock",
         "has no bits",
-        "a mask with one of them",
+        "a mask with at least one of them",
     ),
     (
         "header = 8, payload = \"1 B\", clock = { at = 0, bytes = 2, orders = \"big\" }",
@@ -319,7 +319,7 @@ const SOURCES: &[(&str, &str, usize, &str, &str)] = &[
         "{ kind = \"tcp\", front_ends = 1, connect = \"127.0.0.1:24\", frame = { header = 1, payload = \"1 B\" } }",
         "input.front_ends",
         3,
-        "has one board",
+        "has only the one board",
         "remove `front_ends`",
     ),
     (

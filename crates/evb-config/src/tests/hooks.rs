@@ -50,9 +50,9 @@ Start and end of a run
 
 /// Wrong declarations, each with the key, and words of the reason and of the remedy.
 const WRONG: &[(&str, &str, &str, &str)] = &[
-    ("on_start = {}", "on_start", "nothing says what to do", "add run = [\"/opt/daq/arm\""),
-    ("on_start = { run = [] }", "on_start.run", "the list is empty", "run = [\"/opt/daq/arm\""),
-    ("on_start = { run = [\"\"] }", "on_start.run", "has no name", "run = [\"/opt/daq/arm\""),
+    ("on_start = {}", "on_start", "neither `run` nor `send`", "add run = [\"/opt/daq/arm\""),
+    ("on_start = { run = [] }", "on_start.run", "list `run` is empty", "run = [\"/opt/daq/arm\""),
+    ("on_start = { run = [\"\"] }", "on_start.run", "the program, is empty", "run = [\"/opt/daq/arm\""),
     ("on_start = { run = [\"bin/arm\"] }", "on_start.run", "`bin/arm` is depends on", "begins with `/`"),
     (
         "on_start = { run = [\"arm\", \"a\\u0000\"] }",
@@ -65,7 +65,7 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     (
         "on_stop = { run = [\"a\"], send = \"00\" }",
         "on_stop.send",
-        "either a program",
+        "are both given",
         "remove `send`, or `run`",
     ),
     ("on_stop = { send = \"0\" }", "on_stop.send", "not bytes in hexadecimal", "two hexadecimal digits"),
@@ -86,7 +86,7 @@ fn a_wrong_declaration_is_refused_with_what_to_do() {
     let no_connection = "kind = \"tcp\", listen = \"127.0.0.1:1\", on_start = { send = \"00\" }";
     let generator = "kind = \"generator\", size = \"1 B\", on_start = { run = [\"a\"] }";
     let others = [
-        (source(no_connection), "on_start.send", "no connection of its own", "`run` in place of `send`"),
+        (source(no_connection), "on_start.send", "opens no connection to a board", "in place of `send`"),
         (source(generator), "on_start", "unknown key `on_start`", "keys here"),
     ];
     let of_board = WRONG.iter().map(|(keys, key, reason, remedy)| (board(keys), *key, *reason, *remedy));

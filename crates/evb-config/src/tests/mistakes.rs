@@ -228,7 +228,7 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     (
         "[[source]]\nid = 1\ninput = { kind = \"generator\", size = \"1 kB\", trigger_group = \"239.1.2.3:7\" }\n",
         3,
-        &["`trigger_group` belongs to on = \"multicast\"", "remove it"],
+        &["`trigger_group` belongs to on = \"multicast\"", "remove `trigger_group`"],
     ),
     (
         "[[builder]]\nid = 1\nprecedence = -10\nlisten = \"127.0.0.1:7000\"\nsink = \"null\"\n",

@@ -44,8 +44,12 @@ fn hosts_must_tell_the_wraps_of_the_lead_apart() {
         ["source.clock: source 1 counts time", "zero again after 2.15 s", "wraps after 4.00 s or later"];
     assert_one(&short, true, 4, &says);
     let chosen = format!("[alignment]\nlead = 2\n{BOARDS}");
-    let says =
-        ["alignment.lead: source 2 counts", "after 89 µs", "lead = 1, whose clock does so after 34.4 s"];
+    let says = [
+        "alignment.lead: source 2 counts",
+        "after 89 µs",
+        "lead = 1",
+        "of source 1 starts at zero again only after 34.4 s",
+    ];
     assert_one(&chosen, true, 2, &says);
 }
 
@@ -93,6 +97,6 @@ fn generated_timestamps_count_by_events() {
 fn a_tolerance_must_be_longer_than_the_ticks() {
     let ample = BOARDS.replace("wrap = 3564", "wrap = 3564, tolerance = \"66 ns\"");
     assert_eq!(found(&ample), []);
-    let says = ["the tolerance of 65.0 ns is less", "of source 1", "write tolerance = \"66 ns\""];
+    let says = ["the tolerance of 65.0 ns is less", "that of source 1", "write tolerance = \"66 ns\""];
     assert_one(&ample.replace("66 ns", "65 ns"), false, 8, &says);
 }

@@ -24,7 +24,7 @@ pub(super) fn unprotected(config: &Config) -> Option<Objection> {
             "not protected: the frames of {of} {} have neither a counter nor a clock, and count in the order in which they arrive: a frame that is lost shifts all later ones into wrong events, and nothing shows it",
             ranges(found.into_iter())
         ),
-        remedy: "declare the `counter` of the frame, or its `clock` and that of the source, if the board sends them".to_owned(),
+        remedy: "declare the `counter` of the frame, or its `clock` and that of the source; if the board sends neither, the run starts all the same".to_owned(),
     })
 }
 

@@ -21,12 +21,12 @@ pub(super) fn objection(sums: &[DescriptorSum]) -> Option<Objection> {
             key: KEY,
             weight: Weight::Risk,
             reason: format!(
-                "{host} needs {}, and this machine permits {} to a process; the limit of {host} is unknown here",
+                "{host} needs {}, but this machine permits {} to a process, and the limit of {host} is unknown here",
                 worst.in_words(),
                 worst.limit?
             ),
             remedy: format!(
-                "on {host}, compare with `ulimit -Hn`, and raise it if it is lower (LimitNOFILE= in the unit)"
+                "run `ulimit -Hn` on {host}, and raise the limit if it is lower than this need (LimitNOFILE= in the unit)"
             ),
         },
     })

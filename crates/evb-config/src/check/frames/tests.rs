@@ -32,7 +32,7 @@ Frame of source 3
        0   .   .   .   .   .   .   .   .
      200   payload of 64 B
   the whole frame without padding is the fragment
-  not protected: there is neither counter nor clock, so that a lost frame shifts all later ones into wrong events
+  not protected: there is neither counter nor clock, so that a lost frame shifts all later ones into wrong events; declare the one that the board sends
 "
     );
 }
