@@ -3192,8 +3192,8 @@ class Tally {
 
     /// Returns the place of a cause in lists: those of later versions come last.
     static unsigned order(Cause cause) {
-        const auto code = static_cast<unsigned>(cause);
-        return code <= 8 || code == 16 || code == 17 ? code : 256 + code;
+        const bool is_known = file::in_words(cause).compare(0, 6, "cause ") != 0;
+        return static_cast<unsigned>(cause) + (is_known ? 0 : 256);
     }
 
     std::vector<Copy> copies_;

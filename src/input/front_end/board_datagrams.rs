@@ -81,6 +81,8 @@ pub struct BoardDatagrams {
     starts: u64,
     /// Fragments that are ready.
     fragments: Vec<Fragment>,
+    /// Lost packets of the fragments that the run has taken.
+    lost_packets: u64,
     /// Messages that the kernel has dropped, and the time of the next look at them.
     drops: u64,
     next_look: Instant,
@@ -124,6 +126,7 @@ impl BoardDatagrams {
             front_ends: FrontEnds::new(BeforeStart::Keep, 0),
             starts: 0,
             fragments: Vec::new(),
+            lost_packets: 0,
             drops: 0,
             next_look: clock::now() + LOOKS,
         })
@@ -225,6 +228,11 @@ impl BoardDatagrams {
     /// Pushes the fragments that are ready.
     async fn push(&mut self, taker: &impl Taker, log: &mut BoardLog) -> Result<(), PushError> {
         note_start(&self.front_ends, &mut self.starts, &mut self.decoder, &mut self.fragments);
+        // What a fragment from before the start lacks is no loss of the run.
+        if !self.front_ends.is_discarding() {
+            let lost = self.fragments.iter().map(|fragment| u64::from(fragment.lost_packets));
+            self.lost_packets += lost.sum::<u64>();
+        }
         while !self.fragments.is_empty() {
             match taker.take_many(&mut self.fragments).await {
                 Ok(()) => {}
@@ -241,7 +249,7 @@ impl BoardDatagrams {
     fn losses(&self) -> Losses {
         let own = self.decoder.losses();
         let unused_packets = own.unused_packets + self.of_others;
-        Losses { unused_packets, socket_drops: self.drops, ..own }
+        Losses { unused_packets, socket_drops: self.drops, lost_packets: self.lost_packets, ..own }
     }
 }
 

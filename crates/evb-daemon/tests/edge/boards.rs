@@ -150,7 +150,15 @@ fn a_capture_is_decoded_and_the_examples_are_drawn() {
     let good = frames(1..=40);
     let bad = [frames(1..=10), vec![0x55; 99], frames(15..=20)].concat();
     for (capture, code, words) in [
-        (good, 0, &["frames    40, of 61 to", "counter   0 to 39; 0 gaps", "not used  0 B in no frame"][..]),
+        (
+            good,
+            0,
+            &[
+                "frames    40, of 61 to",
+                "counter   0 to 39; 0 values missing in 0 gaps",
+                "not used  0 B in no frame",
+            ][..],
+        ),
         (
             bad,
             1,

@@ -153,7 +153,8 @@ fn complete_events_with_lost_packets_are_a_problem_wherever_they_are_counted() {
     system::wait_for(system.path(), "ready", |status| status["ready"] == true);
     (1..=20).for_each(|event| board.send_event(event, all()));
     board.send_event(21, [0, 1]);
-    thread::sleep(Duration::from_millis(50));
+    // Whether it is given up before the start or not makes no difference.
+    thread::sleep(Duration::from_millis(200));
     system.does(&["start"]);
     announce(&system, 1..=30);
     (1..=28).for_each(|event| board.send_event(event, all().skip(usize::from(event % 7 == 0))));

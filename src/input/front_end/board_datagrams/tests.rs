@@ -1,7 +1,9 @@
 use std::net::UdpSocket;
 
 use evb_core::{
+    fragment::Timestamp,
     framing::{Extent, FrameField, FrameLayout, OnLoss},
+    id::EventId,
     units::Bytes,
 };
 use tokio::sync::mpsc;
@@ -88,11 +90,24 @@ async fn what_was_ready_before_the_start_is_discarded() {
     let boards = BoardDatagrams::open(&listening(SocketAddr::from(([127, 0, 0, 1], 0))), decoder()).unwrap();
     let front_ends = FrontEnds::new(BeforeStart::Discard, 0);
     let mut boards = boards.with_front_ends(front_ends.clone());
-    boards.decoder.take(&[0, 1, 7], clock::now(), &mut boards.fragments);
-    front_ends.start();
     let (sender, mut receiver) = mpsc::channel(10);
     let taker = Channel(sender);
-    boards.push(&taker, &mut BoardLog::new(taker.source(), front_ends.clone())).await.unwrap();
+    let mut log = BoardLog::new(taker.source(), front_ends.clone());
+    let lossy = |lost_packets| Fragment {
+        lost_packets,
+        ..Fragment::new(EventId::new(1), Timestamp::new(0), Vec::new())
+    };
+    boards.fragments.push(lossy(2));
+    boards.push(&taker, &mut log).await.unwrap();
+    assert_eq!(boards.losses().lost_packets, 0);
+    receiver.try_recv().unwrap();
+    boards.decoder.take(&[0, 1, 7], clock::now(), &mut boards.fragments);
+    boards.fragments.push(lossy(3));
+    front_ends.start();
+    boards.push(&taker, &mut log).await.unwrap();
     assert!(receiver.try_recv().is_err());
-    assert_eq!(front_ends.counts().discarded, 1);
+    assert_eq!((front_ends.counts().discarded, boards.losses().lost_packets), (2, 0));
+    boards.fragments.push(lossy(4));
+    boards.push(&taker, &mut log).await.unwrap();
+    assert_eq!(boards.losses().lost_packets, 4);
 }
