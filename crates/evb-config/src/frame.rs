@@ -337,7 +337,9 @@ fn remedy(error: &LayoutError) -> String {
         LayoutError::Overlap { key, other, .. } => {
             format!("correct `at`, `bytes` or `bits` of `{key}` or `{other}`; offsets count from 0")
         }
-        LayoutError::Bits { .. } => "give bits that the word has, and a mask with one of them".to_owned(),
+        LayoutError::Bits { .. } => {
+            "give `bits` within these bytes, and a `mask` with at least one of them".to_owned()
+        }
         LayoutError::Mark { key: "magic" } => {
             "give at most 16 bytes, and a mask of as many, such as value = \"eb90\", mask = \"fff0\""
                 .to_owned()

@@ -208,7 +208,7 @@ const LAYOUTS: &[(&str, &str, &str, &str)] = &[
     (
         "header = 8, magic = \"eb90\", payload = \"1 B\", clock = { at = 1, bytes = 4 }",
         ".clock",
-        "`clock` and `magic` both have a bit of byte 1",
+        "`clock` and `magic` overlap in byte 1",
         "correct `at`",
     ),
     (
