@@ -59,13 +59,13 @@ impl fmt::Display for Losses {
         let Self { garbage_bytes, resyncs, cut_short, bad_lengths, bad_magics, .. } = self;
         write!(
             f,
-            "{garbage_bytes} B in no frame, {resyncs} resynchronisations ({cut_short} frames cut short, {bad_lengths} wrong lengths, {bad_magics} wrong magics)"
+            "{garbage_bytes} B in no frame, looked for the next frame {resyncs} times (frames cut short: {cut_short}, wrong lengths: {bad_lengths}, wrong `magic`: {bad_magics})"
         )?;
         if self.lost_packets + self.unused_packets + self.socket_drops > 0 {
             let Self { lost_packets, unused_packets, socket_drops, .. } = self;
             write!(
                 f,
-                ", {lost_packets} packets lost, of which the socket dropped up to {socket_drops}, {unused_packets} packets double or late"
+                ", packets lost: {lost_packets}, of which the socket dropped up to {socket_drops}, packets double or late: {unused_packets}"
             )?;
         }
         Ok(())

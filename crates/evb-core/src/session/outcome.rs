@@ -121,7 +121,7 @@ pub enum RoleFault {
     Unreadable(String),
     /// The connection to the supervisor broke during the run, and the role could not register
     /// again.
-    #[error("lost the supervisor ({cause}), and gave up after {}, because it could not register again: {last}; {held}; if the supervisor is down, start it, then this role", time(*tried))]
+    #[error("lost the supervisor ({cause}), and gave up after {}, because it could not register again: {last}; {held}; if the supervisor is down, start it, then this source or builder", time(*tried))]
     Abandoned {
         /// Reason why the connection broke.
         cause: String,

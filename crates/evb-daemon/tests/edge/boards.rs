@@ -157,7 +157,7 @@ fn a_capture_is_decoded_and_the_examples_are_drawn() {
             &[
                 "frames    15, of",
                 "1 gaps in which 5 are missing",
-                "1 resynchronisations (1 frames cut short",
+                "looked for the next frame 1 times (frames cut short: 1",
             ],
         ),
         (vec![], 1, &["frames    none"]),

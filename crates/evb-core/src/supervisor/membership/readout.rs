@@ -83,7 +83,7 @@ impl PeerMembership<'_> {
         let then = if waits { "the run waits for it" } else { "events are built without it" };
         match (is_quiet, status.state) {
             (false, _) => {
-                tracing::info!(%source, "the readout of {named} delivers fragments again, and events expect them again")
+                tracing::info!(%source, "the readout of {named} delivers fragments again, and events expect them again: nothing needs to be done")
             }
             (true, ReadoutState::Gone) => {
                 tracing::warn!(%source, "{named} has no readout, because its front ends have closed their connections, and {then}: start its readout program again");
