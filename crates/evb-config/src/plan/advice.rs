@@ -199,7 +199,7 @@ fn slots(arguments: &Numbers, measures: &Measures, held: Option<Bytes>) -> (u32,
         // the mean number of events under way; twice as many slots allow for random variation.
         _ => {
             let reason = format!(
-                "{rate:.0} events/s for each builder, each under way for {}: {:.1} events at a time, and twice as many slots for chance",
+                "{rate:.0} events/s for each builder, each under way for {}: {:.1} events at a time, and twice as many slots for random variation",
                 short(time),
                 rate * time.as_secs_f64()
             );

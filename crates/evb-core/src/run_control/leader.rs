@@ -394,7 +394,7 @@ const fn meaning(state: State) -> &'static str {
         }
         State::Running => "the run takes triggers, and nothing needs to be done",
         State::Paused => {
-            "the run takes no triggers until `evbd ctl resume`, or until it resumes by itself if it paused by itself"
+            "the run takes no triggers until `evbd ctl resume`, and if it paused by itself, it also resumes by itself"
         }
         State::Stopping => "the last events of the run are built and written, then it ends by itself",
         State::Failed => "`evbd ctl status` says why, and what to do",

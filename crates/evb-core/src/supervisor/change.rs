@@ -106,7 +106,7 @@ impl NotReady {
             Self::TooFew(too_few) => too_few.to_string(),
             Self::Refused { peer, reason } => format!(
                 "{} cannot take part: {reason}; correct that on its host, where the end of its log has the details",
-                names(&[*peer])
+                names(core::slice::from_ref(peer))
             ),
             Self::Silent(peers) => format!(
                 "{} did not prepare for the run in time: check that the disk of each answers, then look at its log",
@@ -114,7 +114,7 @@ impl NotReady {
             ),
             Self::NoNumber(peer) => format!(
                 "there is no next run number, because the storage of {} knows run 4294967295, the last one: move the files of that run elsewhere, or set `run.number` to a free number",
-                names(&[*peer])
+                names(core::slice::from_ref(peer))
             ),
             Self::Begun => "the run has begun already; nothing needs to be done".to_owned(),
         }

@@ -473,7 +473,7 @@ impl PeerMembership<'_> {
     fn leave(&mut self, index: BuilderIndex, now: Instant) {
         let id = self.roster.builder(index).id;
         self.roster.set_leaving(index, Leaving::Gone);
-        tracing::info!(builder = %id, "{} has left the run, as an operator asked, and the run goes on without it", self.plan.named(Peer::Builder(id)));
+        tracing::info!(builder = %id, "{} has left the run, as an operator asked, and the run goes on without it: nothing needs to be done", self.plan.named(Peer::Builder(id)));
         self.journal_membership(id, Change::Gone, now);
     }
 

@@ -15,7 +15,8 @@ pub(super) fn refusal(request: &str, error: SystemError) -> Refusal {
     Refusal { request: request.to_owned(), refused_by, reason, remedy }
 }
 
-/// Returns who keeps a run from beginning, why, and what to do. `named` returns a peer with its name.
+/// Returns who keeps a run from beginning, why, and what to do. `named` returns a peer with its
+/// name.
 pub(super) fn not_ready(missing: &NotReady, named: impl Fn(Peer) -> String) -> SystemError {
     let names = |peers: &[Peer]| peers.iter().map(|peer| named(*peer)).collect::<Vec<_>>().join(", ");
     match missing {

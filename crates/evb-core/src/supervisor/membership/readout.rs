@@ -89,7 +89,7 @@ impl PeerMembership<'_> {
                 tracing::warn!(%source, "{named} has no readout, because its front ends have closed their connections, and {then}: start its readout program again");
             }
             (true, _) => {
-                tracing::warn!(%source, "{named} has no readout, because nothing arrives for events that wait, and {then}: look at its readout program");
+                tracing::warn!(%source, "{named} has no readout, because nothing arrives for events that wait, and {then}: see whether its readout program still sends, and start it again if not");
             }
         }
         self.roster.set_awaited(index, is_quiet && waits);
