@@ -289,7 +289,7 @@ pub(super) fn read(section: &Section<'_>, transport: Transport) -> Option<GivenS
         section.refuse("sources_at_once", reason, "remove it, or choose mode = \"credit\"");
     }
     if given.offload == OffloadChoice::Only(Offload::Etf) && transport == Transport::Udp {
-        let reason = "the kernel's `etf` drops packets that are to leave at once, and evb sends some of its packets so";
+        let reason = "the kernel's `etf` drops packets without a departure time, and evb sends some of its packets without one";
         section.refuse("offload", reason, "write \"auto\", or \"txtime\" with the queueing discipline fq");
     }
     if let OffloadChoice::Only(offload @ (Offload::Txtime | Offload::Etf)) = given.offload

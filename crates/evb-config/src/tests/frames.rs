@@ -115,7 +115,7 @@ const LAYOUTS: &[(&str, &str, &str, &str)] = &[
     (
         "header = 4, payload = \"1 B\", magic = { at = 0, value = \"eb90\", mask = \"0000\" }",
         ".magic",
-        "some of them not 0",
+        "not all of them 0",
         "a mask of as many",
     ),
     (
@@ -197,7 +197,7 @@ const LAYOUTS: &[(&str, &str, &str, &str)] = &[
         "header = 8, payload = \"1 B\", clock = { at = 0, bytes = 2, mask = 0x10000 }",
         ".clock",
         "has no bits",
-        "a mask with one of them",
+        "with at least one of them",
     ),
     (
         "header = 8, payload = \"1 B\", clock = { at = 0, bytes = 2, orders = \"big\" }",

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::quantities::counted;
+
 /// Counts of what a decoder could not use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
@@ -59,7 +61,8 @@ impl fmt::Display for Losses {
         let Self { garbage_bytes, resyncs, cut_short, bad_lengths, bad_magics, .. } = self;
         write!(
             f,
-            "{garbage_bytes} B in no frame, looked for the next frame {resyncs} times (frames cut short: {cut_short}, wrong lengths: {bad_lengths}, wrong `magic`: {bad_magics})"
+            "{garbage_bytes} B in no frame, looked for the next frame {} (frames cut short: {cut_short}, wrong lengths: {bad_lengths}, wrong `magic`: {bad_magics})",
+            counted(*resyncs, "time")
         )?;
         if self.lost_packets + self.unused_packets + self.socket_drops > 0 {
             let Self { lost_packets, unused_packets, socket_drops, .. } = self;

@@ -81,7 +81,7 @@ impl Beginning<'_> {
         self.core.phase = Phase::Gathering { until: now + self.core.plan.start_timeout };
         if self.core.plan.hold {
             let (run, told) = (self.core.plan.run, self.told(&reason));
-            tracing::warn!(%run, %reason, "run {run} did not begin: {told}; then start the run again");
+            tracing::warn!(%run, %reason, "run {run} did not begin: {told}, then start the run again");
             return self.core.outbox.push(Output::Begun(Err(reason)));
         }
         let problem = self.told(&reason);

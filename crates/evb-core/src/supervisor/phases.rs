@@ -51,7 +51,7 @@ impl SupervisorCore {
     /// Takes no more triggers; the drain begins when the recovery is complete.
     fn stop_when_recovered(&mut self, cause: &str, now: Instant) {
         if !self.books.is_stopped() {
-            tracing::info!(run = %self.plan.run, cause, "run {} takes no more triggers, and ends when its sources and builders are back and its events are built: {cause}", self.plan.run);
+            tracing::info!(run = %self.plan.run, cause, "run {} takes no more triggers, and ends by itself when its sources and builders are back and its events are built: {cause}", self.plan.run);
             self.outbox.journal(What::Stopping(cause.to_owned()), now);
             self.settle_pending(now);
             self.books.stop(Some(now));

@@ -157,7 +157,7 @@ fn a_capture_is_decoded_and_the_examples_are_drawn() {
             &[
                 "frames    15, of",
                 "1 gaps in which 5 are missing",
-                "looked for the next frame 1 times (frames cut short: 1",
+                "looked for the next frame 1 time (frames cut short: 1",
             ],
         ),
         (vec![], 1, &["frames    none"]),
