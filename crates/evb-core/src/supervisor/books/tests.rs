@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use super::*;
 use crate::{
-    id::{Epoch, EventId, RunNumber},
+    id::{BuilderId, Epoch, EventId, RunNumber},
     supervisor::RunPlan,
     wire::{control::Completions, journal::Blame},
 };
