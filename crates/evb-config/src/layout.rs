@@ -227,8 +227,11 @@ fn refuse_links_with_two_rates(
         if first != rate {
             let key = format!("{section}.link_rate");
             let span = notes.keys.borrow().get(&problem::place_of(&key, id)).cloned();
-            let reason = format!("the link `{link}` has two rates: {first} and {rate}");
-            let remedy = format!("give every {section} on this link the same link_rate, or another link");
+            let reason = format!("the link `{link}` of these {section}s has two rates: {first} and {rate}");
+            let names = if section == "source" { "`bind` or `host`" } else { "`port`" };
+            let remedy = format!(
+                "give every {section} on this link the same `link_rate`, and another {names} to a {section} on another link"
+            );
             notes.error(&key, span.unwrap_or(0..0), reason, remedy);
         }
     }

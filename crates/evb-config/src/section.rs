@@ -228,8 +228,13 @@ impl<'t> Section<'t> {
         let table = |item: &'t Spanned<DeValue<'t>>| {
             let entries = item.get_ref().as_table();
             if entries.is_none() {
-                let reason = format!("this {key} is not a section");
-                self.notes.error(&path, item.span(), reason, format!("write [[{path}]] sections"));
+                let reason = format!("this entry of `{key}` is not a section");
+                self.notes.error(
+                    &path,
+                    item.span(),
+                    reason,
+                    format!("write a section [[{path}]] for each entry"),
+                );
             }
             entries.map(|entries| Self::new(self.notes, &path, item.span(), Some(entries)))
         };

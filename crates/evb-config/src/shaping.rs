@@ -285,18 +285,18 @@ impl<'de> Deserialize<'de> for Spin {
 pub(super) fn read(section: &Section<'_>, transport: Transport) -> Option<GivenShaping> {
     let given: GivenShaping = section.read()?;
     if given.sources_at_once.is_some() && given.mode != ShapingMode::Credit {
-        let reason = "`sources_at_once` belongs to mode = \"credit\"";
+        let reason = "`sources_at_once` is used only with mode = \"credit\"";
         section.refuse("sources_at_once", reason, "remove it, or choose mode = \"credit\"");
     }
     if given.offload == OffloadChoice::Only(Offload::Etf) && transport == Transport::Udp {
-        let reason = "`etf` drops packets without a departure time in the future, but lanes send some of their messages at once";
+        let reason = "the kernel's `etf` drops packets without a departure time, and evb sends some of its packets without one";
         section.refuse("offload", reason, "write \"auto\", or \"txtime\" with the queueing discipline fq");
     }
     if let OffloadChoice::Only(offload @ (Offload::Txtime | Offload::Etf)) = given.offload
         && transport == Transport::Tcp
     {
         let reason =
-            format!("`{}` gives each datagram its departure time, but the lanes use TCP", offload.word());
+            format!("`{}` gives each datagram its departure time, but data go over TCP here", offload.word());
         let remedy = "write \"auto\", or network.transport = \"udp\"; over TCP the kernel paces by \"pacing-rate\" or \"tbf\"";
         section.refuse("offload", reason, remedy);
     }
@@ -378,18 +378,18 @@ impl GivenShaping {
         if let Some((trunk, part)) = trunk {
             let found = &network.trunks[trunk];
             let reason = format!(
-                "a grant of {chunk} charges {charge} with headers, more than a builder's part of {} `{}`, which is {part}: no source could send",
+                "one grant (chunk = {chunk}) takes {charge} of buffer with headers, more than a builder's part of {} `{}`, which is {part}: no source could send",
                 found.kind.word(),
                 found.name
             );
-            let remedy = "make the chunk smaller, or let fewer builders share the trunk; its switch may have a larger buffer than stated";
+            let remedy = "make `chunk` of [shaping] smaller, let fewer builders share the trunk, or correct `buffer` if its switch has a larger buffer";
             return found.refuse(section.notes(), "buffer", reason, remedy);
         }
         let reason = format!(
-            "a grant of {chunk} charges {charge} with headers, more than a builder's budget of {share}: no source could send"
+            "one grant (chunk = {chunk}) takes {charge} of buffer with headers, more than a builder's budget of {share}: no source could send"
         );
         let place = if self.chunk.is_some() { "chunk" } else { "budget" };
-        let remedy = "make the chunk smaller or the budget larger, or let fewer builders share a port";
+        let remedy = "make `chunk` smaller or `budget` larger, or let fewer builders share a port";
         section.refuse(place, reason, remedy);
     }
 }

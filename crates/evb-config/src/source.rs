@@ -235,12 +235,12 @@ pub(super) fn read(section: &Section<'_>, id: u16, group: Option<&MulticastGroup
     }
     let owes_none = given.owes == Owes::None;
     if owes_none && given.need == Need::Expendable {
-        let reason = "a source that owes nothing is not waited for, so `need` says nothing";
+        let reason = "events never wait for a source with owes = \"none\", so its `need` has no effect";
         section.refuse("need", reason, "remove `need`, or `owes`");
     }
     if given.wait.is_some() && !owes_none {
         let remedy = "remove `wait`, or add owes = \"none\"; `deadline` of [supervisor] is for other sources";
-        section.refuse("wait", "only sources that owe nothing have a `wait` of their own", remedy);
+        section.refuse("wait", "only sources with owes = \"none\" have a `wait` of their own", remedy);
     }
     let sporadic = owes_none.then(|| given.wait.unwrap_or_default());
     let GivenSource { name, bind, host, link_rate, cpu, .. } = given;
@@ -272,7 +272,7 @@ pub(super) fn refuse_if_none_is_essential(notes: &Notes, sources: &[Placed<Sourc
             .iter()
             .all(|placed| placed.entry.need == Need::Expendable || placed.entry.sporadic.is_some())
     {
-        let reason = "every source is expendable or owes nothing, so that an event may be complete without any fragment";
+        let reason = "every source is expendable or has owes = \"none\", so that an event may be complete without any fragment";
         notes.error(
             "source.need",
             first.span.clone(),

@@ -10,7 +10,7 @@ pub(super) enum TemplateError {
     #[error("`{0}` is neither an id nor a range of ids from 0 to 65535")]
     Ids(String),
     /// An id occurs twice in the list.
-    #[error("id {0} appears twice in the list")]
+    #[error("id {0} appears twice in the list, but each may appear once")]
     Twice(u16),
     /// Braces contain something other than a sum of `id` and whole numbers.
     #[error("`{{{0}}}` is not a sum of `id` and whole numbers")]

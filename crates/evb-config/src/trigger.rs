@@ -97,7 +97,7 @@ impl MulticastGroup {
         if let Some(host) = &self.interface {
             section.allow_host(interface, host);
         } else if section.is_good(group) && !section.has(interface) && !section.notes().open.get() {
-            let reason = "without an interface the group reaches beyond this machine, but there is no [security] section";
+            let reason = "without `interface`, the multicast group reaches beyond this machine, but there is no [security] section";
             let remedy = "add interface = \"127.0.0.1\", or a section [security] with mode = \"none\"";
             section.refuse(group, reason, remedy);
         }

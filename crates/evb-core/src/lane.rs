@@ -49,7 +49,9 @@ pub use round_trip::RoundTrip;
 pub enum DatagramFault {
     /// The datagram belongs to another epoch, or to a connection that has ended. Drop the datagram,
     /// and count it.
-    #[error("it sent a datagram of a connection that is gone; evb ignores it, and nothing needs to be done")]
+    #[error(
+        "it sent a UDP packet of a connection that has ended; evb ignores it, and nothing needs to be done"
+    )]
     Stale,
     /// The datagram contains bytes that are not a valid record. The receiver closes the connection.
     #[error("the other side broke the protocol: {0}; {SAME_RELEASE}")]
@@ -59,7 +61,7 @@ pub enum DatagramFault {
     Lane(#[from] LaneError),
     /// The datagram should carry data and carries no bytes (docs/reference/protocol.md UDP-11). The
     /// receiver closes the connection.
-    #[error("the other side broke the protocol: it sent a datagram of no data; {SAME_RELEASE}")]
+    #[error("the other side broke the protocol: it sent a datagram for data that has none; {SAME_RELEASE}")]
     Empty,
     /// Only the other end of a lane may send such a record or datagram. The receiver closes the
     /// connection.
@@ -166,7 +168,7 @@ pub enum LaneError {
     /// A counter from the peer is outside of the possible range: a grant or commit is beyond the
     /// announced bytes, or a reconnecting builder asks for bytes that the source no longer has.
     #[error(
-        "it stated a state of the lane that is not possible: {what} up to byte {offset}, where {from} to {to} are possible"
+        "it stated an impossible count of the bytes of the lane: {what} up to byte {offset}, where {from} to {to} are possible"
     )]
     Outside {
         /// Name of the counter.

@@ -440,7 +440,7 @@ impl SupervisorCore {
         if !self.intake.set_rate(rate) {
             return Err(ChangeError::NoRate);
         }
-        tracing::info!(run = %self.plan.run, %rate, "run {}: the trigger rate is now {rate}, as an operator asked", self.plan.run);
+        tracing::info!(run = %self.plan.run, %rate, "run {}: the trigger rate is now {rate}, as an operator asked: nothing needs to be done", self.plan.run);
         self.outbox.journal(What::Rate(rate.hertz()), now);
         self.intake.restart(self.books.triggered(), now);
         Ok(())

@@ -121,7 +121,8 @@ fn a_source_with_two_different_fragments_of_an_event_is_named() {
     let live = SourceLive { contradictions: 2, contradiction: Some(first), ..SourceLive::default() };
     let source = SourceSurvey { live: Some(live), ..source(3, Presence::Up) };
     let survey = Survey { running_s: 1.0, sources: vec![source], ..Survey::default() };
-    let said = "source 3: two different fragments for 2 events; event 17: timestamps 100 and 4000";
+    let said =
+        "source 3: two different fragments for 2 events; the first is event 17, with timestamps 100 and 4000";
     assert_eq!(words(&survey), [said]);
 }
 

@@ -17,7 +17,7 @@ pub(super) fn made_on(
             if source.is_wrong("input.on") { &[][..] } else { &["input.trigger_group", "input.interface"] };
         for key in beside.iter().filter(|key| source.has(key)) {
             let name = key.trim_start_matches("input.");
-            let reason = format!("`{name}` belongs to on = \"multicast\"");
+            let reason = format!("`{name}` is used only with on = \"multicast\"");
             source.refuse(key, reason, format!("remove `{name}`, or write on = \"multicast\""));
         }
         return Some(MadeOn::Decision);

@@ -95,15 +95,15 @@ impl<'c> Members<'c> {
             };
             let Some(other) = above.replace(trunk) else { continue };
             *above = Some(other);
-            let reason = if other == trunk {
-                format!("`{member}` is a member of {} twice", in_words(&network.trunks[trunk]))
-            } else {
-                format!(
-                    "`{member}` is a member of two trunks: of {} and of {}",
-                    in_words(&network.trunks[other]),
-                    in_words(&network.trunks[trunk])
-                )
-            };
+            if other == trunk {
+                let reason = format!("`{member}` is a member of {} twice", in_words(&network.trunks[trunk]));
+                return self.note(trunk, reason, "remove it, because another member includes it already");
+            }
+            let reason = format!(
+                "`{member}` is a member of two trunks: of {} and of {}",
+                in_words(&network.trunks[other]),
+                in_words(&network.trunks[trunk])
+            );
             return self.note(trunk, reason, "list it in the one that is nearest to it");
         }
     }
@@ -117,11 +117,10 @@ impl<'c> Members<'c> {
                 if !way.insert(trunk) {
                     self.above_trunk[trunk] = None;
                     let reason = format!(
-                        "{} is a member of itself through other trunks",
+                        "{} is a member of itself, perhaps through other trunks",
                         in_words(&self.network.trunks[trunk])
                     );
-                    let remedy =
-                        "list as members only hosts, ports and trunks that are farther from the root";
+                    let remedy = "list as members only what is at the trunk's far end, seen from the root switch: hosts, ports and other trunks";
                     self.note(trunk, reason, remedy);
                     break;
                 }

@@ -89,7 +89,7 @@ fn mode(arguments: &Numbers, measures: &Measures) -> (ShapingMode, String) {
     let part = utilisation(budget, measures.frames, measures.path);
     if part >= 1.0 {
         let reason = format!(
-            "the port's buffer leaves a budget of {budget}, which fills the link if a grant takes at most {} to its data; {} is expected, and no source can overrun the port",
+            "the port's buffer leaves a budget of {budget}, which fills the link if data arrive within {} of a builder's grant; {} is expected, and no source can overrun the port",
             short(drain_time(budget, measures.frames)),
             short(measures.path)
         );
@@ -97,7 +97,7 @@ fn mode(arguments: &Numbers, measures: &Measures) -> (ShapingMode, String) {
     }
     let bursts = measures.cost.packet_buffer() * 2 * u64::from(arguments.sources);
     let filled = format!(
-        "credit fills {:.0} % of the link, because a grant takes {} to its data",
+        "credit fills {:.0} % of the link, because {} pass from a builder's grant to the arrival of its data",
         part * 100.0,
         short(measures.path)
     );
@@ -121,7 +121,7 @@ fn mode(arguments: &Numbers, measures: &Measures) -> (ShapingMode, String) {
     } else {
         let reason = format!(
             "{filled}; token buckets would lose packets, because two packets of each of {} sources ({bursts}) are more \
-             than the budget of {budget}: to fill the link, use a switch with a larger port buffer, or shorten the time from a grant to its data",
+             than the budget of {budget}: to fill the link, use a switch with a larger port buffer, or shorten this time",
             arguments.sources
         );
         (ShapingMode::Credit, reason)
@@ -141,7 +141,7 @@ fn budget(arguments: &Numbers, measures: &Measures, mode: ShapingMode) -> (Optio
         Some(buffer) => {
             let budget = usual_budget(arguments, &measures.cost, buffer);
             let reason = format!(
-                "the part of the port buffer of {buffer} for data; the rest is for acknowledgements, announcements and what hosts send again on their own; a full link needs {least}, which it carries in the {} from a grant to its data",
+                "the part of the port buffer of {buffer} for data; the rest is for acknowledgements, announcements and what hosts send again on their own; a full link needs {least}, which it carries in the {} from a builder's grant to the arrival of its data",
                 short(measures.path)
             );
             (None, budget.to_string(), reason)
@@ -199,7 +199,7 @@ fn slots(arguments: &Numbers, measures: &Measures, held: Option<Bytes>) -> (u32,
         // the mean number of events under way; twice as many slots allow for random variation.
         _ => {
             let reason = format!(
-                "{rate:.0} events/s for each builder, each under way for {}: {:.1} events at a time, and twice as many slots for chance",
+                "{rate:.0} events/s for each builder, each under way for {}: {:.1} events at a time, and twice as many slots for random variation",
                 short(time),
                 rate * time.as_secs_f64()
             );

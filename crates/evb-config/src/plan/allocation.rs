@@ -38,7 +38,9 @@ pub(super) enum AllocationError {
     #[error("--hosts: `{0}` is an abbreviated list; give its hosts: $(scontrol show hostnames '{0}')")]
     Short(String),
     /// The list contains no hosts.
-    #[error("--hosts: the list is empty; give for example $(scontrol show hostnames)")]
+    #[error(
+        "--hosts: the list is empty; give for example daq1,daq2,daq3, or in a Slurm job $(scontrol show hostnames)"
+    )]
     Empty,
     /// Standard input cannot be read.
     #[error(

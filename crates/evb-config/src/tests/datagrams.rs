@@ -69,7 +69,7 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
     (
         "FRAME, packets = { number = { at = 3, bytes = 2 }, fixed_count = 2 }",
         "packets.number",
-        "both have a bit of byte 3",
+        "overlap in byte 3",
         "offsets count from 0",
     ),
     (

@@ -115,7 +115,7 @@ const LAYOUTS: &[(&str, &str, &str, &str)] = &[
     (
         "header = 4, payload = \"1 B\", magic = { at = 0, value = \"eb90\", mask = \"0000\" }",
         ".magic",
-        "some of them not 0",
+        "not all of them 0",
         "a mask of as many",
     ),
     (
@@ -197,7 +197,7 @@ const LAYOUTS: &[(&str, &str, &str, &str)] = &[
         "header = 8, payload = \"1 B\", clock = { at = 0, bytes = 2, mask = 0x10000 }",
         ".clock",
         "has no bits",
-        "a mask with at least one of them",
+        "with at least one of them",
     ),
     (
         "header = 8, payload = \"1 B\", clock = { at = 0, bytes = 2, orders = \"big\" }",
@@ -208,7 +208,7 @@ const LAYOUTS: &[(&str, &str, &str, &str)] = &[
     (
         "header = 8, magic = \"eb90\", payload = \"1 B\", clock = { at = 1, bytes = 4 }",
         ".clock",
-        "`clock` and `magic` both have a bit of byte 1",
+        "`clock` and `magic` overlap in byte 1",
         "correct `at`",
     ),
     (

@@ -103,17 +103,17 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
         "[[source]]\nid = 1\nneed = \"expendable\"\nowes = \"none\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n\
          [[source]]\nid = 2\ninput = { kind = \"generator\", size = \"1 kB\" }\n",
         3,
-        &["a source that owes nothing is not waited for", "remove `need`, or `owes`"],
+        &["events never wait for a source with owes", "remove `need`, or `owes`"],
     ),
     (
         "[[source]]\nid = 1\nwait = \"5 ms\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n",
         3,
-        &["only sources that owe nothing", "add owes = \"none\""],
+        &["only sources with owes = \"none\"", "add owes = \"none\""],
     ),
     (
         "[[source]]\nid = 1\nowes = \"none\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n",
         1,
-        &["every source is expendable or owes nothing", "let at least one source be essential"],
+        &["every source is expendable or has owes", "let at least one source be essential"],
     ),
     ("[alignment]\non_slip = \"halt\"\n", 2, &["`halt`", "\"report\", \"pause\", \"stop\""]),
     ("[alignment]\nlead = 9\n", 2, &["there is no source 9", "remove `lead`"]),
@@ -152,8 +152,8 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     ),
     ("[shaping]\nmode = \"credits\"\n", 2, &["did you mean `credit`?", "\"token-bucket\""]),
     ("[shaping]\nmode = \"token-bucket\"\n", 1, &["needs a rate"]),
-    ("[shaping]\nbudget = \"1 kB\"\nchunk = \"1 kB\"\n", 3, &["a grant of 1 kB charges 1082 B"]),
-    ("[shaping]\nmode = \"none\"\nsources_at_once = 1\n", 3, &["belongs to mode = \"credit\""]),
+    ("[shaping]\nbudget = \"1 kB\"\nchunk = \"1 kB\"\n", 3, &["one grant (chunk = 1 kB) takes 1082 B"]),
+    ("[shaping]\nmode = \"none\"\nsources_at_once = 1\n", 3, &["is used only with mode = \"credit\""]),
     ("[shaping]\noffload = \"txtime\"\n", 2, &["gives each datagram its departure time", "\"pacing-rate\""]),
     (
         "[network]\ntransport = \"udp\"\n[shaping]\noffload = \"etf\"\n",
@@ -228,7 +228,7 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     (
         "[[source]]\nid = 1\ninput = { kind = \"generator\", size = \"1 kB\", trigger_group = \"239.1.2.3:7\" }\n",
         3,
-        &["`trigger_group` belongs to on = \"multicast\"", "remove `trigger_group`"],
+        &["`trigger_group` is used only with on = \"multicast\"", "remove `trigger_group`"],
     ),
     (
         "[[builder]]\nid = 1\nprecedence = -10\nlisten = \"127.0.0.1:7000\"\nsink = \"null\"\n",

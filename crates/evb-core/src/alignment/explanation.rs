@@ -100,15 +100,15 @@ impl Explanation {
                 return format!("sends the fragments of {other}: cables or addresses are exchanged");
             }
             Self::Stuck => {
-                "sends the same timestamp all the time, so evb cannot tell whether its events are right"
+                "sends the same timestamp all the time, so evb cannot tell whether its fragments are in the right events"
             }
             Self::SwappedPair => "exchanged the fragments of two neighbouring events",
-            Self::SingleStamps => "had wrong single timestamps: the events around them are right",
+            Self::SingleStamps => "had single wrong timestamps: the events before and after them are right",
             Self::Foreign => {
-                "sends what fits no event within 16 of its own: data of another run, or a broken clock"
+                "sends timestamps that fit neither their events nor any of the 16 before or after: data of another run, or a broken clock"
             }
             Self::Unclear => {
-                "may be in wrong events, and nothing tells by how many: the triggers are too regular, or too few of them were taken"
+                "may have its fragments in wrong events, and evb cannot tell by how many: the triggers are too regular, or too few"
             }
         };
         fixed.to_owned()

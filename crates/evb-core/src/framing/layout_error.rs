@@ -16,7 +16,7 @@ pub enum LayoutError {
         header: u32,
     },
     /// Two parts of the header have a bit in common.
-    #[error("`{key}` and `{other}` both have a bit of byte {offset} of the frame")]
+    #[error("`{key}` and `{other}` overlap in byte {offset} of the frame")]
     Overlap {
         /// The part that is declared later.
         key: &'static str,
@@ -26,13 +26,13 @@ pub enum LayoutError {
         offset: usize,
     },
     /// A field has no bits, or more than its word.
-    #[error("`{key}` has no bits, or bits that its word does not have")]
+    #[error("`{key}` has no bits, or bits outside of its bytes")]
     Bits {
         /// The field.
         key: &'static str,
     },
     /// A mark has no bytes or too many, or its mask has another length.
-    #[error("`{key}` has 1 to {MAX_MARK} bytes, and its mask as many, some of them not 0")]
+    #[error("`{key}` must have 1 to {MAX_MARK} bytes, and its mask as many, not all of them 0")]
     Mark {
         /// The mark.
         key: &'static str,
@@ -58,7 +58,7 @@ pub enum LayoutError {
         key: &'static str,
     },
     /// The unit of the length is 0.
-    #[error("the unit of `length` is 0 bytes")]
+    #[error("`unit` of `length` is 0 bytes, so that every length would be 0")]
     NoUnit,
     /// Packets have no counter that tells which of them belong together.
     #[error("nothing tells which packets belong to one fragment, because the frame has no `counter`")]

@@ -55,10 +55,10 @@ fn layouts_that_cannot_be_are_refused() {
     let cases: [Mistake<'_>; 13] = [
         (&|layout| layout.header = 3, "`length` ends 4 bytes after the start"),
         (&|layout| layout.header = 5000, "`header` is more than 4096"),
-        (&|layout| layout.magic = magic(0, &[1, 2, 3]), "`length` and `magic` both have a bit of byte 2"),
-        (&|layout| layout.magic = magic(0, &[]), "`magic` has 1 to 16 bytes"),
+        (&|layout| layout.magic = magic(0, &[1, 2, 3]), "`length` and `magic` overlap in byte 2"),
+        (&|layout| layout.magic = magic(0, &[]), "`magic` must have 1 to 16 bytes"),
         (&|layout| layout.magic = magic(7, &[1, 2]), "`magic` ends 9 bytes after"),
-        (&|layout| layout.counter = Some(FrameField::new(3, 2)), "`counter` and `length` both"),
+        (&|layout| layout.counter = Some(FrameField::new(3, 2)), "`counter` and `length` overlap"),
         (
             &|layout| layout.clock = Some(FrameField { low: 9, high: 8, ..FrameField::new(4, 4) }),
             "`clock` has no bits",
@@ -73,7 +73,7 @@ fn layouts_that_cannot_be_are_refused() {
             &|layout| (layout.extent, layout.trailer) = (Extent::Delimited(vec![10]), 1),
             "`trailer` cannot be where a delimiter",
         ),
-        (&|layout| layout.extent = Extent::Delimited(vec![]), "`delimiter` has 1 to 16"),
+        (&|layout| layout.extent = Extent::Delimited(vec![]), "`delimiter` must have 1 to 16"),
         (&|layout| (layout.extent, layout.header) = (Extent::Fixed(0), 0), "has no bytes"),
     ];
     for (change, reason) in cases {

@@ -39,17 +39,17 @@ pub enum Unbelieved {
     Datagram(#[from] DatagramError),
     /// The datagram lacks the tag of a peer with the key.
     #[error(
-        "it lacks the tag of a peer with this system's key, so it is forged or damaged; the run goes on, but look at the program that sends it"
+        "it was not made with this system's key, or was damaged on the way, and the run goes on without it; find the program at that address that sends such packets"
     )]
     Forged,
     /// The datagram belongs to no open connection.
     #[error(
-        "it belongs to no open connection (lane), as is usual after one broke; nothing needs to be done, unless this goes on: then look at the program that sends it"
+        "it belongs to no open connection (lane), as is usual after one broke; nothing needs to be done, unless this goes on: then find the program at that address that sends it"
     )]
     Stale,
     /// The datagram arrived before.
     #[error(
-        "it arrived before, because the network repeated it, or an attacker did; this costs no data, but if it is frequent, look at switches on the way"
+        "the same packet arrived before, because the network or an attacker repeated it; this costs no data, and nothing needs to be done unless it is frequent: then look at switches on the way"
     )]
     Replayed,
 }

@@ -27,6 +27,10 @@ impl From<ContradictionReport> for Contradiction {
 
 impl fmt::Display for Contradiction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "event {}: timestamps {} and {}", self.event, self.first_timestamp, self.second_timestamp)
+        write!(
+            f,
+            "the first is event {}, with timestamps {} and {}",
+            self.event, self.first_timestamp, self.second_timestamp
+        )
     }
 }

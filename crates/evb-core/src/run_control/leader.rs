@@ -287,8 +287,8 @@ impl Leader {
         if self.start.as_ref().is_some_and(|start| start.asked.is_some()) {
             let error = SystemError::new(
                 "an earlier start",
-                "a start is waiting for sources and builders already",
-                "wait some seconds; the status shows who is missing",
+                "it still waits for sources and builders",
+                "wait some seconds, or see in `evbd ctl status` which of them are missing",
             );
             return self.answer(number, Err(refusal("start", error)));
         }
@@ -324,7 +324,10 @@ impl Leader {
             }
             Err(BeginError::NotReady(reason)) if !self.is_last_try && may_pass(&reason) => return,
             Err(BeginError::NotReady(reason)) => {
-                let mut error = not_ready(&reason);
+                let named = |peer: Peer| {
+                    self.run.as_ref().map_or_else(|| peer.to_string(), |run| run.plan.named(peer))
+                };
+                let mut error = not_ready(&reason, named);
                 if !is_hosting {
                     "sources and builders of this process are still starting: try again in some seconds"
                         .clone_into(&mut error.remedy);
@@ -374,8 +377,10 @@ impl Leader {
         let before = mem::replace(&mut self.status.state, state);
         if before != state {
             let run = self.run.as_ref().map(|run| run.progress.run.number());
+            let named = run.filter(|run| *run > 0).map(|run| format!("run {run}"));
+            let of = named.as_deref().unwrap_or("run control");
             let so = meaning(state);
-            tracing::info!(from = %before, to = %state, run, "the state of run control changes from {before} to {state}: {so}");
+            tracing::info!(from = %before, to = %state, run, "the state of {of} changes from {before} to {state}: {so}");
         }
     }
 }
@@ -383,11 +388,15 @@ impl Leader {
 /// Returns what a state means for the run, for people.
 const fn meaning(state: State) -> &'static str {
     match state {
-        State::Unconfigured => "no run is open, and `configure` opens one",
-        State::Configured => "the next run is open, and waits for its start",
-        State::Running => "the run takes triggers",
-        State::Paused => "the run takes no triggers until it is resumed",
+        State::Unconfigured => "no run is open, and `evbd ctl configure` opens one",
+        State::Configured => {
+            "the next run is open, and waits for `evbd ctl start`, or starts by itself if so configured"
+        }
+        State::Running => "the run takes triggers, and nothing needs to be done",
+        State::Paused => {
+            "the run takes no triggers until `evbd ctl resume`, and if it paused by itself, it also resumes by itself"
+        }
         State::Stopping => "the last events of the run are built and written, then it ends by itself",
-        State::Failed => "the status says why, and what to do",
+        State::Failed => "`evbd ctl status` says why, and what to do",
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     id::Incarnation,
     quantities::time,
     time::{Instant, stood_still},
-    wire::control::{Control, Hello, MalformedMessage, Message, Reason, RunParameters, Stop, Welcome},
+    wire::control::{Control, Hello, MalformedMessage, Message, Reason, Role, RunParameters, Stop, Welcome},
 };
 
 /// Time without a message after which a role treats the supervisor as lost, unless four periods of
@@ -302,10 +302,11 @@ impl Membership {
         };
         if is_again {
             let (supervisor, incarnation) = (&self.supervisor, registered.incarnation.number());
+            let this = this(&self.hello);
             tracing::info!(
                 supervisor,
                 incarnation,
-                "this role has registered again with the supervisor at {supervisor}, and the run goes on: nothing needs to be done"
+                "{this} has registered again with the supervisor at {supervisor}, and the run goes on: nothing needs to be done"
             );
         }
         self.hello.run_id = identity.id;
@@ -329,9 +330,10 @@ impl Membership {
         let DialFailure { fault, words } = failure;
         if is_first && matches!(fault, DialFault::Handshake { is_lasting: true }) && !away.has_warned {
             let (supervisor, patience) = (&self.supervisor, time(self.patience));
+            let this = this(&self.hello);
             tracing::warn!(
                 supervisor,
-                "this role cannot register with the supervisor at {supervisor}, and keeps trying for {patience}: {words}"
+                "{this} cannot register with the supervisor at {supervisor}, and keeps trying for {patience}: {words}"
             );
             away.has_warned = true;
         }
@@ -345,10 +347,11 @@ impl Membership {
 
     fn lose(&mut self, cause: String, now: Instant) -> MembershipEvent {
         let (supervisor, patience) = (&self.supervisor, time(self.patience()));
+        let this = this(&self.hello);
         tracing::warn!(
             supervisor,
             cause,
-            "this role has lost the supervisor at {supervisor}: {cause}; it keeps its data, and tries for {patience} to register again; if the supervisor has ended, start it again within this time, or this role ends and its data are lost"
+            "{this} has lost the supervisor at {supervisor}, keeps its data, and tries for {patience} to register again: {cause}; if the supervisor has ended, start it again within this time, or these data are lost"
         );
         self.state = MembershipState::Away(Away::since(now, cause));
         MembershipEvent::Lost
@@ -386,6 +389,15 @@ impl Away {
 
     fn fail(&mut self, words: String, now: Instant) {
         (self.last, self.dialing, self.next) = (Some(words), None, now + RETRY);
+    }
+}
+
+/// Returns what a role is in its own log.
+const fn this(hello: &Hello) -> &'static str {
+    match hello.role {
+        Role::Source => "this source",
+        Role::Builder => "this builder",
+        Role::Supervisor | Role::Unspecified => "this role",
     }
 }
 

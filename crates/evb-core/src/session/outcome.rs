@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::{
     id::{Epoch, RunId, RunNumber},
-    quantities::{SAME_RELEASE, time},
+    quantities::{SAME_RELEASE, split_remedy, time},
     time::Instant,
     units::Bytes,
     wire::control::{MAX_REASON, MalformedMessage, Report, RunEnd, Welcome, plain},
@@ -121,7 +121,12 @@ pub enum RoleFault {
     Unreadable(String),
     /// The connection to the supervisor broke during the run, and the role could not register
     /// again.
-    #[error("lost the supervisor ({cause}), and gave up after {}, because it could not register again: {last}; {held}; if the supervisor is down, start it, then this role", time(*tried))]
+    #[error(
+        "lost the supervisor ({cause}), and gave up after {}, because it could not register again: {}; {}, then start this source or builder again; {held}",
+        time(*tried),
+        split_remedy(last).0,
+        split_remedy(last).1.unwrap_or("if the supervisor is down, start it")
+    )]
     Abandoned {
         /// Reason why the connection broke.
         cause: String,

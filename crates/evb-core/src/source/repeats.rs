@@ -36,7 +36,7 @@ impl Compared {
                 if counters.contradiction.is_none() {
                     let found = seen.contradicts(first);
                     let event = found.event;
-                    tracing::warn!(%source, event, "the readout of this source sent two different fragments for event {event}, of which evb keeps the first; correct the readout");
+                    tracing::warn!(%source, event, "the readout of this source sent two different fragments for event {event}, of which evb keeps the first; correct the readout, which may have used an event id twice");
                     counters.contradiction = Some(found);
                 }
             }

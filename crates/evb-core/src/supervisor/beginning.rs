@@ -8,7 +8,7 @@ use super::{
     FirstReadouts, NotReady, Output, Phase, Recipients, RunPlan, SupervisorCore,
     journal::What,
     least_numbers,
-    peer_names::reason_of,
+    peer_names::{names_in, reason_of},
     roster::{Roster, Seat, has_all_sources, needs, too_few_to_begin, unconnected, unheard},
 };
 use crate::{
@@ -80,12 +80,17 @@ impl Beginning<'_> {
         let Err(reason) = advanced else { return };
         self.core.phase = Phase::Gathering { until: now + self.core.plan.start_timeout };
         if self.core.plan.hold {
-            tracing::warn!(run = %self.core.plan.run, %reason, "run {} did not begin: {reason}; then start the run again", self.core.plan.run);
+            let (run, told) = (self.core.plan.run, self.told(&reason));
+            tracing::warn!(%run, %reason, "run {run} did not begin: {told}, then start the run again");
             return self.core.outbox.push(Output::Begun(Err(reason)));
         }
-        let problem = reason.to_string();
+        let problem = self.told(&reason);
         self.core.begin_draining(&problem, now);
         self.core.failure(problem, now);
+    }
+
+    fn told(&self, reason: &NotReady) -> String {
+        reason.told(|peers| names_in(&self.core.plan, peers))
     }
 
     /// Gives the run its number, and asks all peers to prepare for it.
@@ -105,7 +110,7 @@ impl Beginning<'_> {
             ..self.core.begun()
         };
         let (run, id) = (self.core.plan.run, self.core.plan.run_id);
-        tracing::info!(%run, %id, "run {run} ({}) begins: its sources and builders prepare for the first event", id.short());
+        tracing::info!(%run, %id, "run {run} (id {}) begins: its sources and builders prepare for the first event, then it takes triggers by itself", id.short());
         self.core.outbox.journal(What::Begin(begin.clone()), now);
         self.core.begun = Some(begin.clone());
         self.core.roster.forget_begun();
@@ -193,7 +198,7 @@ impl Beginning<'_> {
         let sources = counted(self.core.roster.sources().len(), "source");
         let builders = counted(self.core.roster.builders().len(), "builder");
         let (run, id) = (self.core.plan.run, self.core.plan.run_id);
-        tracing::info!(%run, %id, "run {run} takes triggers, with {sources} and {builders}");
+        tracing::info!(%run, %id, "run {run} takes triggers, with {sources} and {builders}: nothing needs to be done");
         self.core.plan.hold = false;
         self.core.phase = Phase::Running { until: self.core.plan.duration.map(|duration| now + duration) };
         self.core.books.start(now);

@@ -18,7 +18,7 @@ use super::{
 use crate::{
     alignment::Episode,
     event::Cause,
-    id::{BuilderId, SourceId},
+    id::SourceId,
     index::{BuilderIndex, Per, SourceIndex},
     ledger::{EventCounts, OwingChange},
     quantities::split_remedy,
@@ -76,7 +76,7 @@ struct BuilderBooks {
 /// cannot tell which of the others it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "it reports finished events from number {before} on, but the supervisor knows only {accounted}: some reports are missing"
+    "it reports finished events from number {before} on, but the supervisor knows only {accounted}, so some reports are missing"
 )]
 pub(super) struct Gap {
     before: u64,
@@ -250,7 +250,7 @@ impl Books {
     /// outstanding events, and returns false if the builder did not have that event.
     pub(super) fn account(
         &mut self,
-        (builder, id): (BuilderIndex, BuilderId),
+        (builder, named): (BuilderIndex, &dyn Fn() -> String),
         completions: &Completions,
         source: impl Fn(SourceId) -> Option<SourceIndex>,
         mut settle: impl FnMut(u64) -> bool,
@@ -281,7 +281,7 @@ impl Books {
         for exception in &completions.exceptions {
             if settle(exception.event) {
                 settled += 1;
-                self.account_exception((builder, id), exception, &source);
+                self.account_exception((builder, named), exception, &source);
             } else {
                 faults += 1;
             }
@@ -296,7 +296,7 @@ impl Books {
 
     fn account_exception(
         &mut self,
-        (builder, id): (BuilderIndex, BuilderId),
+        (builder, named): (BuilderIndex, &dyn Fn() -> String),
         exception: &Exception,
         source: impl Fn(SourceId) -> Option<SourceIndex>,
     ) {
@@ -321,9 +321,11 @@ impl Books {
                 let cause = short(&exception.cause);
                 let advice = match split_remedy(&cause).1 {
                     Some(_) => "",
-                    None => "; check the disk or program to which its sink writes; its log names the events",
+                    None => {
+                        "; check the disk or program to which its sink writes, and its log, which names the events"
+                    }
                 };
-                self.findings.loss(format!("builder {id}: {cause}{advice}"), 1);
+                self.findings.loss(format!("{}: {cause}{advice}", named()), 1);
             }
         }
     }

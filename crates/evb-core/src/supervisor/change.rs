@@ -1,5 +1,7 @@
 //! [`RunChange`], and the reasons why an operator may not change or begin a run now.
 
+use core::fmt;
+
 use super::{
     TooFew,
     peer_names::{names, with_reasons},
@@ -60,25 +62,18 @@ pub enum BeginError {
 }
 
 /// Reason why a run cannot begin now.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotReady {
     /// The listed peers have not registered, or have left; each with the reason that it gave, if it
     /// gave one.
-    #[error("these have not registered with the supervisor: {}; start them on their hosts", with_reasons(.0))]
     Missing(Vec<(Peer, String)>),
     /// The listed sources are not connected to all builders yet.
-    #[error("these are not connected to all builders yet: {}; they try again by themselves, so wait some seconds, and if it lasts, check the network from them to the builders", names(.0))]
     Unconnected(Vec<Peer>),
     /// The listed sources have no readout: none of their front ends is connected.
-    #[error("no front end is connected to {}: start the readout programs", names(.0))]
     NoReadout(Vec<Peer>),
     /// Too few sources of a group are connected to all builders and included.
-    #[error(transparent)]
     TooFew(TooFew),
     /// A peer cannot take part in the run, or left while the run began.
-    #[error(
-        "{peer} cannot take part: {reason}; correct that on its host, where the end of its log has the details"
-    )]
     Refused {
         /// The peer.
         peer: Peer,
@@ -86,23 +81,59 @@ pub enum NotReady {
         reason: String,
     },
     /// The listed peers did not prepare for the first event in time.
-    #[error("{} did not prepare for the run in time: check that the disk of each answers, then look at its log", names(.0))]
     Silent(Vec<Peer>),
     /// The storage of that builder knows the last run number that exists.
-    #[error(
-        "there is no next run number, because the storage of {0} knows run 4294967295, the last one: move the files of that run elsewhere, or set `run.number` to a free number"
-    )]
     NoNumber(Peer),
     /// The run has begun or ended already.
-    #[error("the run has begun already; nothing needs to be done")]
     Begun,
 }
+
+impl NotReady {
+    /// Returns the reason and what to do. `names` returns the names of peers.
+    pub(super) fn told(&self, names: impl Fn(&[Peer]) -> String) -> String {
+        match self {
+            Self::Missing(absent) => format!(
+                "these have not registered with the supervisor: {}; start them on their hosts",
+                with_reasons(absent, names)
+            ),
+            Self::Unconnected(peers) => format!(
+                "these are not connected to all builders yet: {}; they try again by themselves, so wait some seconds, and if it lasts, check the network from them to the builders",
+                names(peers)
+            ),
+            Self::NoReadout(peers) => {
+                format!("no front end is connected to {}: start the readout programs", names(peers))
+            }
+            Self::TooFew(too_few) => too_few.to_string(),
+            Self::Refused { peer, reason } => format!(
+                "{} cannot take part: {reason}; correct that on its host, where the end of its log has the details",
+                names(core::slice::from_ref(peer))
+            ),
+            Self::Silent(peers) => format!(
+                "{} did not prepare for the run in time: check that the disk of each answers, then look at its log",
+                names(peers)
+            ),
+            Self::NoNumber(peer) => format!(
+                "there is no next run number, because the storage of {} knows run 4294967295, the last one: move the files of that run elsewhere, or set `run.number` to a free number",
+                names(core::slice::from_ref(peer))
+            ),
+            Self::Begun => "the run has begun already; nothing needs to be done".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.told(names))
+    }
+}
+
+impl core::error::Error for NotReady {}
 
 /// Reason why an operator's change of a run is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
     /// The run has not begun, or no longer takes triggers.
-    #[error("no run is under way; start one first")]
+    #[error("no run is under way; start one first with `evbd ctl start`")]
     NotRunning,
     /// The run is paused already.
     #[error("the run is paused already; `evbd ctl resume` continues it")]

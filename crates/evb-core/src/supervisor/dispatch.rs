@@ -301,8 +301,9 @@ impl Dispatch<'_> {
     pub(super) fn account(&mut self, index: BuilderIndex, completions: &Completions, now: Instant) {
         let seat = self.roster.builder(index);
         let frees_slot = self.phase.is_settling() && seat.is_active();
+        let (plan, peer) = (self.plan, Peer::Builder(seat.id));
         self.books.account(
-            (index, seat.id),
+            (index, &|| plan.named(peer)),
             completions,
             |id| self.roster.source_index(id),
             |event| self.assigner.settle(event, index, frees_slot, now),
@@ -339,7 +340,7 @@ impl Dispatch<'_> {
             let taken = counted(events.len(), "event");
             tracing::info!(
                 builder,
-                "{named} takes over {taken} of builders that are gone, so these are not lost"
+                "{named} takes over {taken} of builders that are gone, so these are not lost, and nothing needs to be done"
             );
             let what = Reassigned { builder, events: differences(events.into_iter()) };
             self.outbox.journal(What::Reassigned(what), now);

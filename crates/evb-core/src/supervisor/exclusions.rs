@@ -81,7 +81,11 @@ impl Exclusions<'_> {
             core.books.note_exclusion(change.clone(), &mut core.outbox, now);
             let (id, named) = (change.source, core.plan.named(Peer::Source(change.source)));
             let why = if change.why.is_empty() { "without a reason" } else { &change.why };
-            tracing::info!(source = %id, %from, why, "{named} is {} from event {from} on, as an operator asked: {why}", change.what());
+            let then = match request.excludes {
+                true => "until an operator includes it again, events are complete without it",
+                false => "events wait for its fragments again",
+            };
+            tracing::info!(source = %id, %from, why, "{named} is {} from event {from} on, as an operator asked ({why}): {then}", change.what());
             if from > next {
                 core.planned_changes.plan(change);
             } else {

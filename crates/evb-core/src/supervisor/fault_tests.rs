@@ -192,7 +192,7 @@ fn a_builder_that_dies_while_the_run_ends_loses_nothing() {
     assert_eq!((report.events.complete, report.events.lost, report.builders[1].assigned), (2, 0, 1));
     assert_eq!((report.exit_code, &report.problems[..]), (0, &[][..]), "another builder built the event");
     assert!(
-        report.remarks[0].contains("builder 2 left the run: killed; other builders took its 1 event"),
+        report.remarks[0].contains("builder 2 left the run (killed), and other builders took its 1 event"),
         "{:?}",
         report.remarks
     );
@@ -212,7 +212,7 @@ fn a_builder_that_dies_with_nothing_in_hand_as_the_run_ends_is_remarked() {
     let report = stage.report.unwrap();
     assert_eq!((report.events.complete, report.exit_code, &report.problems[..]), (2, 0, &[][..]));
     assert!(
-        report.remarks[0].contains("builder 2 left the run: killed; it had no events to build"),
+        report.remarks[0].contains("builder 2 left the run (killed), and it had no events to build"),
         "{:?}",
         report.remarks
     );

@@ -13,7 +13,7 @@ use super::{
     books::Books,
     journal::What,
     outbox::Outbox,
-    peer_names::{names, reason_of, short, with_reasons},
+    peer_names::{names_in, reason_of, short, with_reasons},
     phase::Phase,
     pulse::Pulse,
     roster::{Roster, Seat, too_few_to_begin, unconnected},
@@ -98,7 +98,7 @@ impl PeerMembership<'_> {
             }
         };
         let (named, software) = (self.plan.named(peer), short(&hello.software));
-        tracing::info!(%peer, incarnation, software, "{named} has registered with the supervisor, and runs {software}");
+        tracing::info!(%peer, incarnation, software, "{named} has registered with the supervisor, and runs {software}: nothing needs to be done");
         self.outbox.journal(What::Registered(self.roster.registered(seat)), now);
         if self.roster.version() > 0 || self.roster.is_complete() {
             self.due.roster = true;
@@ -289,13 +289,13 @@ impl PeerMembership<'_> {
             return reason.to_string();
         }
         if absent.is_empty() {
-            let waiting = names(&unconnected(self.roster));
+            let waiting = names_in(self.plan, &unconnected(self.roster));
             return format!(
                 "after {limit} s, these sources had not connected to all builders: {waiting}; check the network from them to the builders, then start the run again"
             );
         }
         let reasons = absent.into_iter().map(|peer| (peer, self.roster.parting(peer).to_owned()));
-        let reasons = with_reasons(&reasons.collect::<Vec<_>>());
+        let reasons = with_reasons(&reasons.collect::<Vec<_>>(), |peers| names_in(self.plan, peers));
         format!("after {limit} s, these had not registered: {reasons}; start them, then the run again")
     }
 
@@ -352,12 +352,12 @@ impl PeerMembership<'_> {
             true => "nothing needs to be done, because it was to leave anyway",
             false => "look at its host and its log, and start it again",
         };
-        tracing::warn!(builder = %id, cause, "{named} is gone: {cause}; {fate}; {advice}");
+        tracing::warn!(builder = %id, cause, "{named} is gone ({cause}), and {fate}; {advice}");
         if is_leaving {
             self.leave(index, now);
         }
         if is_missed || self.phase.is_under_way() {
-            let remark = format!("{named} left the run: {cause}; {fate}; {advice}");
+            let remark = format!("{named} left the run ({cause}), and {fate}; {advice}");
             self.books.remark(remark, self.outbox, now);
         }
         if self.phase.is_under_way() {
@@ -431,7 +431,7 @@ impl PeerMembership<'_> {
         if (gathering || is_alive) && !self.roster.builders().iter().any(remains) {
             return Err(ChangeError::LastBuilder(id));
         }
-        tracing::info!(builder = %id, "{} is to leave the run, as an operator asked: it gets no more events, and leaves when its last one is settled", self.plan.named(Peer::Builder(id)));
+        tracing::info!(builder = %id, "{} is to leave the run, as an operator asked: it gets no more events, and leaves by itself when its last one is written", self.plan.named(Peer::Builder(id)));
         self.roster.set_leaving(index, Leaving::Asked);
         self.journal_membership(id, Change::Leaving, now);
         self.offer_slots(index, now);
@@ -473,7 +473,7 @@ impl PeerMembership<'_> {
     fn leave(&mut self, index: BuilderIndex, now: Instant) {
         let id = self.roster.builder(index).id;
         self.roster.set_leaving(index, Leaving::Gone);
-        tracing::info!(builder = %id, "{} has left the run, as an operator asked, and the run goes on without it", self.plan.named(Peer::Builder(id)));
+        tracing::info!(builder = %id, "{} has left the run, as an operator asked, and the run goes on without it: nothing needs to be done", self.plan.named(Peer::Builder(id)));
         self.journal_membership(id, Change::Gone, now);
     }
 

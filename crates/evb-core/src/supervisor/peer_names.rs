@@ -3,11 +3,15 @@
 #[cfg(test)]
 mod tests;
 
+use super::RunPlan;
 pub(super) use crate::id::ranges;
 use crate::{
     id::Peer,
     wire::control::{MAX_REASON, Message, plain},
 };
+
+/// Most peers that are listed with their names.
+const FEW: usize = 5;
 
 /// Returns peers as ranges of ids by role: `sources 1-4, 7, builder 2`. The peers of a role must
 /// ascend.
@@ -42,12 +46,21 @@ pub(super) fn short(text: &str) -> String {
 /// characters. The result is never empty: a peer may send a reason that is.
 pub(super) fn reason_of(text: &str) -> String {
     let reason = plain(text, MAX_REASON);
-    if reason.trim().is_empty() { "it gave no reason".to_owned() } else { reason }
+    if reason.trim().is_empty() { "it gave no reason, but its log may have it".to_owned() } else { reason }
 }
 
-/// Returns the names of peers with their reasons, if there are any. Peers with the same reason, as
-/// those of one process, are named together.
-pub(super) fn with_reasons(peers: &[(Peer, String)]) -> String {
+/// Returns peers with their names in the plan if they are few and any has a name; else as [`names`]
+/// does.
+pub(super) fn names_in(plan: &RunPlan, peers: &[Peer]) -> String {
+    if peers.len() > FEW || peers.iter().all(|peer| plan.name_of(*peer).is_empty()) {
+        return names(peers);
+    }
+    peers.iter().map(|peer| plan.named(*peer)).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns the names of peers, from `names`, with their reasons, if there are any. Peers with the
+/// same reason, as those of one process, are named together.
+pub(super) fn with_reasons(peers: &[(Peer, String)], names: impl Fn(&[Peer]) -> String) -> String {
     let mut all: Vec<(&str, Vec<Peer>)> = Vec::new();
     for (peer, reason) in peers {
         match all.iter_mut().find(|(known, _)| known == reason) {

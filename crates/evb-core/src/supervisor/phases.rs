@@ -51,7 +51,7 @@ impl SupervisorCore {
     /// Takes no more triggers; the drain begins when the recovery is complete.
     fn stop_when_recovered(&mut self, cause: &str, now: Instant) {
         if !self.books.is_stopped() {
-            tracing::info!(run = %self.plan.run, cause, "run {} takes no more triggers, and ends when its sources and builders are back and its events are built: {cause}", self.plan.run);
+            tracing::info!(run = %self.plan.run, cause, "run {} takes no more triggers, and ends by itself when its sources and builders are back and its events are built: {cause}", self.plan.run);
             self.outbox.journal(What::Stopping(cause.to_owned()), now);
             self.settle_pending(now);
             self.books.stop(Some(now));
@@ -62,7 +62,7 @@ impl SupervisorCore {
     pub(super) fn begin_draining(&mut self, cause: &str, now: Instant) {
         self.membership().publish(now);
         let (run, left) = (self.plan.run, counted(self.assigner.outstanding(), "event"));
-        tracing::info!(%run, cause, "run {run} takes no more triggers, with {left} still to be built and written: {cause}");
+        tracing::info!(%run, cause, "run {run} takes no more triggers, and ends by itself, with {left} still to be built and written: {cause}");
         self.outbox.journal(What::Stopping(cause.to_owned()), now);
         self.phase = Phase::Draining { until: now + self.plan.drain_time(), told: now };
         self.intake.forget();
@@ -138,7 +138,7 @@ impl SupervisorCore {
         self.intake.restart(self.books.triggered(), now);
         least_numbers::count(self, now);
         let (run, left) = (self.plan.run, counted(self.assigner.outstanding(), "event"));
-        tracing::info!(%run, "the recovered run {run} goes on, with {left} still to be built and written");
+        tracing::info!(%run, "the recovered run {run} goes on, with {left} still to be built and written: nothing needs to be done");
         if stopped.is_some() {
             self.begin_draining("the triggers had ended before the supervisor was restarted", now);
             self.books.stop(stopped);

@@ -530,7 +530,7 @@ fn outcomes_are_counted_apart_and_causes_kept() {
     assert_eq!(
         report.problems,
         [
-            "1 event lost: builder 2: full disk; check the disk or program to which its sink writes; its log names the events",
+            "1 event lost: builder 2: full disk; check the disk or program to which its sink writes, and its log, which names the events",
             "source 5 is missing in 1 event (1 down); look at its readout, its host and its network, then at its log"
         ]
     );

@@ -26,7 +26,7 @@ fn repeats_are_a_remark_and_other_fragments_of_an_event_a_problem() {
         let live = |source: usize, key: &str| status["survey"]["sources"][source]["live"][key].clone();
         live(1, "contradictions") == 2 && live(0, "unused")["repeated"] == EVENTS / 2
     });
-    let problem = "two different fragments for 2 events; event 7: timestamps 7 and 1000007";
+    let problem = "two different fragments for 2 events; the first is event 7, with timestamps 7 and 1000007";
     let problems = status["problems"].as_array().unwrap();
     assert!(
         problems.iter().any(|found| found["subject"] == "source 2" && found["text"] == problem),
@@ -37,7 +37,7 @@ fn repeats_are_a_remark_and_other_fragments_of_an_event_a_problem() {
     assert_eq!(foreign(&system.events(1), 1), 2, "the first fragments are used");
     assert_eq!((&summary["events"]["complete"], &summary["exit_code"]), (&EVENTS.into(), &1.into()));
     let named = "source 2 sent 2 fragments of events of which it had sent a different one before, and evb kept the first: \
-                 compare its event ids with those of other sources; event 7: timestamps 7 and 1000007";
+                 compare its event ids with those of other sources; the first is event 7, with timestamps 7 and 1000007";
     assert!(says(&summary["problems"], named), "{summary:#}");
     assert!(says(&summary["remarks"], "the readout of source 1 repeated 30 fragments"), "{summary:#}");
 }

@@ -177,9 +177,11 @@ impl Leader {
 
     fn no_run(&self, request: &str) -> Refusal {
         let remedy = match self.status.state {
-            State::Unconfigured => "configure first",
+            State::Unconfigured => "give `evbd ctl configure` first",
             State::Stopping => "the run is stopping: wait until `evbd ctl status` shows the state Configured",
-            State::Failed => "read the reason in `evbd ctl status`, then reset and configure",
+            State::Failed => {
+                "read the reason in `evbd ctl status`, then give `evbd ctl reset` and `evbd ctl configure`"
+            }
             State::Configured | State::Running | State::Paused => {
                 "the next run opens by itself in some seconds: then ask again"
             }

@@ -15,8 +15,10 @@ pub(super) fn refusal(request: &str, error: SystemError) -> Refusal {
     Refusal { request: request.to_owned(), refused_by, reason, remedy }
 }
 
-pub(super) fn not_ready(missing: &NotReady) -> SystemError {
-    let names = |peers: &[Peer]| peers.iter().map(Peer::to_string).collect::<Vec<_>>().join(", ");
+/// Returns who keeps a run from beginning, why, and what to do. `named` returns a peer with its
+/// name.
+pub(super) fn not_ready(missing: &NotReady, named: impl Fn(Peer) -> String) -> SystemError {
+    let names = |peers: &[Peer]| peers.iter().map(|peer| named(*peer)).collect::<Vec<_>>().join(", ");
     match missing {
         NotReady::Missing(missing) => {
             let peers: Vec<Peer> = missing.iter().map(|(peer, _)| *peer).collect();
@@ -28,35 +30,37 @@ pub(super) fn not_ready(missing: &NotReady) -> SystemError {
             let have = if peers.len() == 1 { "it has" } else { "they have" };
             let told = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join("; ")) };
             let reason = format!("{have} not registered with the supervisor{told}");
-            SystemError::new(names(&peers), reason, start_them(&peers) + "; then start the run")
+            SystemError::new(names(&peers), reason, start_them(&peers) + ", then start the run")
         }
         NotReady::TooFew(TooFew { group, present, at_least }) => SystemError::new(
             format!("group {group}"),
             format!("{present} of at least {at_least} sources take part"),
-            "start or include more of them, or lower `at_least`; then start the run",
+            "start or include more of them, or lower `at_least`, then start the run",
         ),
         NotReady::Refused { peer, reason } => SystemError::new(
-            peer.to_string(),
+            named(*peer),
             reason.clone(),
             "correct that on its host, where the end of its log has the details, then start the run",
         ),
         NotReady::Silent(peers) => SystemError::new(
             names(peers),
             "did not prepare for the run in time",
-            "check that its disk answers, then look at its log, and start the run",
+            "check that the disk of each answers, look at its log, then start the run again",
         ),
         NotReady::NoNumber(peer) => {
-            SystemError::new(peer.to_string(), missing.to_string(), "then configure, and start the run")
+            let reason = "its storage knows run 4294967295, the last one, so there is no next run number";
+            let remedy = "move the files of that run elsewhere, or set `run.number` to a free number, then configure, and start the run";
+            SystemError::new(named(*peer), reason, remedy)
         }
         NotReady::Unconnected(peers) => SystemError::new(
             names(peers),
             "not connected to all builders yet",
-            "wait some seconds, because it tries again by itself; if it lasts, check the network from it to the builders; then start the run",
+            "wait some seconds, because sources try again by themselves, or check the network from there to the builders, then start the run",
         ),
         NotReady::NoReadout(peers) => SystemError::new(
             names(peers),
             "no front end is connected",
-            "start its readout, or set `require_readout = \"warn\"`; then start the run",
+            "start the readout programs, or set `require_readout = \"warn\"`, then start the run",
         ),
         NotReady::Begun => SystemError::new("the run", "it has begun already", "nothing needs to be done"),
     }

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     id::Peer,
     ledger::{Annotation, RunReport},
+    quantities::split_remedy,
     run_control::{Occurrence, State, SystemError},
     supervisor::{Progress, RunPlan, RunState},
 };
@@ -27,7 +28,8 @@ impl Leader {
             // A recovered run goes on without the roles that this process cannot start.
             RunEvent::NotJoined(error) if self.is_under_way() => {
                 let run = self.run_in_words();
-                tracing::warn!(%error, "{run}, which was recovered, goes on without a role that this process cannot start: {error}; correct that before the next run");
+                let SystemError { refused_by, reason, remedy } = &error;
+                tracing::warn!(%error, "{run}, which was recovered, goes on without a source or builder that this process cannot start, {refused_by}: {reason}; before the next run, {remedy}");
                 self.status.last_error = Some(error.to_string());
             }
             RunEvent::NotJoined(error) => self.fail(error.to_string()),
@@ -84,7 +86,11 @@ impl Leader {
         let Some(run) = &mut self.run else { return };
         run.hosted.remove(&peer);
         let (named, number) = (run.plan.named(peer), run.plan.run);
-        tracing::warn!(peer = named, %error, "{named} failed, and run {number} goes on without it: {error}; correct that before the next run, for which this process starts it again");
+        let advice = match split_remedy(error).1 {
+            Some(_) => "for the next run, this process starts it by itself",
+            None => "correct that before the next run, for which this process starts it again",
+        };
+        tracing::warn!(peer = named, %error, "{named} failed, and run {number} goes on without it: {error}; {advice}");
         self.status.last_error = Some(format!("{named} failed: {error}; run {number} goes on without it"));
     }
 
@@ -99,7 +105,8 @@ impl Leader {
             _ => report.failure.as_ref(),
         };
         let number = report.run;
-        let how = if report.exit_code == 0 { "and is good" } else { "with problems" };
+        let how =
+            if report.exit_code == 0 { "and is good, so nothing needs to be done" } else { "with problems" };
         tracing::info!(run = number, "run {number} is over, {how}: {}", report.verdict);
         if report.exit_code != 0 {
             self.status.last_error = Some(format!("run {number}: {}", report.verdict));
@@ -114,7 +121,7 @@ impl Leader {
     pub(super) fn fail(&mut self, cause: String) {
         tracing::warn!(
             cause,
-            "run control is in state Failed: {cause}; when that is mended, use `reset` and `configure`"
+            "run control is in state Failed, and starts no run: {cause}; when that is mended, give `evbd ctl reset`, then `evbd ctl configure`"
         );
         let failed = self.status.state.occur(Occurrence::Failure);
         let error = SystemError::new("the system", cause.clone(), "when that is mended, reset and configure");
@@ -133,7 +140,7 @@ impl Leader {
         match result {
             Ok(plan) => {
                 let number = plan.run;
-                tracing::info!(run = %number, "run {number} is open: its sources and builders register and connect by themselves while they are running");
+                tracing::info!(run = %number, "run {number} is open: its sources and builders register by themselves while they are running, so start those that are not");
                 let (progress, hosted) = (Progress::default(), BTreeSet::new());
                 self.run = Some(OpenRun { plan: *plan, progress, hosted });
                 match goal {
@@ -165,7 +172,7 @@ impl Leader {
     pub(super) fn close_run(&mut self, cause: &str, goal: Goal) {
         let remedy = match goal {
             Goal::Configure(_) | Goal::Builders(..) => "start the run that is open now",
-            _ => "configure, then start",
+            _ => "give `evbd ctl configure`, then `evbd ctl start`",
         };
         let error = SystemError::new("run control", cause, remedy);
         self.answer_start(Err(refusal("start", error)));

@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use super::*;
 use crate::{
-    id::{Epoch, EventId, RunNumber},
+    id::{BuilderId, Epoch, EventId, RunNumber},
     supervisor::RunPlan,
     wire::{control::Completions, journal::Blame},
 };
@@ -35,7 +35,7 @@ fn account(books: &mut Books, complete: &[u64], event: u64, outcome: Outcome, no
     let mut last = EventId::default();
     complete.iter().for_each(|event| completions.add(&mut last, EventId::new(*event)));
     let source = |id: SourceId| (id.number() == 5).then(|| SourceIndex::new(0));
-    books.account((at(0), BuilderId::new(1)), &completions, source, |event| event <= 100, now);
+    books.account((at(0), &|| "builder 1".to_owned()), &completions, source, |event| event <= 100, now);
     books.invariants();
 }
 
@@ -88,7 +88,7 @@ fn a_lost_event_has_a_cause() {
     assert_eq!(
         sentences,
         [
-            "1 event lost: builder 1: full disk; check the disk or program to which its sink writes; its log names the events",
+            "1 event lost: builder 1: full disk; check the disk or program to which its sink writes, and its log, which names the events",
             "2 events lost: no builder came"
         ]
     );

@@ -83,13 +83,13 @@ impl PeerMembership<'_> {
         let then = if waits { "the run waits for it" } else { "events are built without it" };
         match (is_quiet, status.state) {
             (false, _) => {
-                tracing::info!(%source, "the readout of {named} delivers fragments again, and events expect them again")
+                tracing::info!(%source, "the readout of {named} delivers fragments again, and events expect them again: nothing needs to be done")
             }
             (true, ReadoutState::Gone) => {
                 tracing::warn!(%source, "{named} has no readout, because its front ends have closed their connections, and {then}: start its readout program again");
             }
             (true, _) => {
-                tracing::warn!(%source, "{named} has no readout, because nothing arrives for events that wait, and {then}: look at its readout program");
+                tracing::warn!(%source, "{named} has no readout, because nothing arrives for events that wait, and {then}: see whether its readout program still sends, and start it again if not");
             }
         }
         self.roster.set_awaited(index, is_quiet && waits);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::id::{BuilderId, SourceId};
+use crate::id::{BuilderId, Epoch, RunNumber, SourceId};
 
 #[test]
 fn ids_are_listed_as_ranges_of_which_ten_are_shown() {
@@ -20,17 +20,32 @@ fn peers_are_named_by_role() {
 }
 
 #[test]
+fn few_peers_are_listed_with_their_names() {
+    let source = |id| Peer::Source(SourceId::new(id));
+    let (sources, builders) = ((1..=9).map(SourceId::new).collect(), vec![BuilderId::new(1)]);
+    let mut plan = RunPlan::new(RunNumber::new(1), Epoch::new(1), sources, builders);
+    assert_eq!(names_in(&plan, &[source(1), source(2)]), "sources 1, 2");
+    plan.source_names.insert(SourceId::new(2), "TPC crate 2".to_owned());
+    assert_eq!(names_in(&plan, &[source(1), source(2)]), "source 1, source 2 (TPC crate 2)");
+    let many: Vec<Peer> = (1..=9).map(source).collect();
+    assert_eq!(names_in(&plan, &many), "sources 1-9");
+}
+
+#[test]
 fn peers_with_one_reason_are_named_together() {
     let source = |id, reason: &str| (Peer::Source(SourceId::new(id)), reason.to_owned());
     let builder = (Peer::Builder(BuilderId::new(2)), "no disk".to_owned());
     let peers = [source(1, "no disk"), source(2, ""), source(3, "no card"), source(4, "no disk"), builder];
-    assert_eq!(with_reasons(&peers), "sources 1, 4, builder 2 (no disk), source 3 (no card), source 2");
+    assert_eq!(
+        with_reasons(&peers, names),
+        "sources 1, 4, builder 2 (no disk), source 3 (no card), source 2"
+    );
 }
 
 #[test]
 fn a_reason_from_a_peer_is_one_line_and_never_empty() {
     assert_eq!(reason_of("its disk\nis gone"), "its diskis gone");
     for nothing in ["", "\n", " \t "] {
-        assert_eq!(reason_of(nothing), "it gave no reason");
+        assert_eq!(reason_of(nothing), "it gave no reason, but its log may have it");
     }
 }

@@ -114,7 +114,7 @@ impl Reading {
         // A recovered run has taken all triggers up to this number.
         core.intake.numbers = TriggerNumbers::after(decided);
         if !core.books.is_started() {
-            tracing::info!(%run, "waiting for the sources and builders of run {run}, which had not started when the supervisor ended: they register again by themselves while they are running");
+            tracing::info!(%run, "waiting for the sources and builders of run {run}, which had not started when the supervisor ended: they register again by themselves while they are running, so start those that are not");
             core.books.stop(None);
             core.phase = Phase::Gathering { until: now + core.plan.start_timeout };
             return core;
@@ -123,7 +123,7 @@ impl Reading {
         core.plan.hold = false;
         let (epoch, outstanding) = (core.outbox.epoch(), core.assigner.outstanding());
         let left = counted(outstanding, "event");
-        tracing::info!(%run, %epoch, "recovering run {run} from its journal, with {decided} triggers so far and {left} still to be built: its sources and builders register again by themselves while they are running");
+        tracing::info!(%run, %epoch, "recovering run {run} from its journal, with {decided} triggers so far and {left} still to be built: its sources and builders register again by themselves while they are running, so start those that are not");
         core.phase = Phase::Recovering { until: now + core.plan.two_leases() };
         core.intake.restart(core.books.triggered(), now);
         core
