@@ -94,8 +94,8 @@ pub(crate) enum ProvisionError {
     Tc(#[from] TcError),
     /// Another program or a person has set up the root qdisc, and `--replace` was not given.
     #[error(
-        "{device} has a {root} that another program or a person has set up, and evbd could not restore it. --replace \
-         deletes it; `tc qdisc show dev {device}` shows it"
+        "{device} has a {root} that another program or a person has set up, and evbd could not restore it, so nothing \
+         has changed; look at it with `tc qdisc show dev {device}`, and give --replace to delete it"
     )]
     Foreign {
         /// Name of the device.
