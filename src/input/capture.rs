@@ -140,7 +140,7 @@ impl fmt::Display for CaptureCounts {
             counted(*given_up, "connection"),
         )?;
         match self.unknown_link {
-            Some(link) => write!(f, "; packets of the link type {link} are not read"),
+            Some(link) => write!(f, "; packets of the link type {link} are not read: capture on an Ethernet device"),
             None => Ok(()),
         }
     }
@@ -383,7 +383,7 @@ impl Broken {
         match self {
             Self::NoCapture => CaptureError::NoCapture { path },
             Self::Unreadable => {
-                CaptureError::Unreadable { path, reason: io::Error::other("a read has failed") }
+                CaptureError::Unreadable { path, reason: io::Error::other("the system could not read a part of it") }
             }
             Self::Damaged(at) => CaptureError::Damaged { path, at },
             Self::CutShort(at) => CaptureError::CutShort { path, at },

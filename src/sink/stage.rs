@@ -15,7 +15,7 @@ use evb_core::{
     event::Event,
     id::{BuilderId, RunNumber},
     ledger::OwingChange,
-    quantities::counted,
+    quantities::{counted, split_remedy},
     wire::control::MAX_SLOTS,
 };
 use tokio::sync::{
@@ -360,7 +360,7 @@ async fn write<S: Sink>(
         return Err(error);
     }
     let lost = counted(left.len(), "event");
-    tracing::error!(events = left.len(), %error, "{lost} lost, because the builder's sink could not store them, and the run goes on: {error}; check the disk or program to which the sink writes");
+    tracing::error!(events = left.len(), %error, "this builder lost {lost}, because its sink could not store them, and the run goes on: {error}; check the disk or program to which the sink writes");
     left.drain(..).for_each(|index| fates[index] = Fate::Failed(error.to_string()));
     Ok(())
 }
@@ -377,6 +377,11 @@ fn fate(event: &Event, verdict: Option<FilterVerdict>) -> Fate {
         None => "the builder's filter returned no verdict for it; correct the filter".to_owned(),
     };
     let event_id = event.id.number();
-    tracing::error!(event_id, cause, "event {event_id} is lost, and the run goes on: {cause}");
+    // The filter's own words may say what to do.
+    let advice = match split_remedy(&cause).1 {
+        Some(_) => "",
+        None => "; look at the readout of that source, or correct the filter",
+    };
+    tracing::error!(event_id, cause, "event {event_id} is lost, and the run goes on: {cause}{advice}");
     Fate::Failed(cause)
 }

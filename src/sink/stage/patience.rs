@@ -68,7 +68,7 @@ impl Patience {
         match self.until {
             Some(until) if until <= now => {
                 let lost = counted(held, "event");
-                tracing::error!(builder, %error, events = held, "{lost} lost, because the builder's sink still accepts none after the stop: {error}; make room, or repair the disk before the next run");
+                tracing::error!(builder, %error, events = held, "this builder lost {lost}, because its sink still accepts none after the stop: {error}; make room, or repair the disk before the next run");
                 return false;
             }
             Some(until) => tokio::select! {
