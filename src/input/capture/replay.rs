@@ -161,7 +161,10 @@ impl CaptureReplay {
         }
         if let (refused, Some(reason)) = &self.refused {
             let refused = counted(*refused, "frame");
-            tracing::warn!(source, "this source did not use {refused} of its capture, which are in no event, and the replay went on: {reason}");
+            tracing::warn!(
+                source,
+                "this source did not use {refused} of its capture, which are in no event, and the replay went on: {reason}"
+            );
         }
     }
 }

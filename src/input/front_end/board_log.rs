@@ -56,7 +56,10 @@ impl BoardLog {
         self.front_ends.count_malformed();
         if self.is_time_for_line() {
             let source = self.source.number();
-            tracing::warn!(source, "this source does not use a frame of its board, which is in no event, and the run goes on: {refused}");
+            tracing::warn!(
+                source,
+                "this source does not use a frame of its board, which is in no event, and the run goes on: {refused}"
+            );
         }
     }
 

@@ -81,7 +81,9 @@ pub(super) enum ListenError {
     )]
     Lossy { sender: usize, address: SocketAddr, lost: u64, sent: u64 },
     /// The UDP socket returned an error.
-    #[error("the UDP socket of this listener failed: {0}; see that the network device of this host is up (`ip link`), then repeat the probe")]
+    #[error(
+        "the UDP socket of this listener failed: {0}; see that the network device of this host is up (`ip link`), then repeat the probe"
+    )]
     Socket(io::Error),
 }
 
