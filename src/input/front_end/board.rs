@@ -241,7 +241,7 @@ impl Attempts {
                 "check its power, its cable, its address, and the interface of this host"
             }
             io::ErrorKind::NotFound => "start the program that makes it, or correct the path",
-            io::ErrorKind::PermissionDenied => "let the user of evbd read it",
+            io::ErrorKind::PermissionDenied => "let the user that runs evbd read it",
             _ => "check that it is switched on",
         };
         let source = taker.source().number();

@@ -199,7 +199,11 @@ impl RunReport {
             }
         })?;
         list(f, &self.without_index, |f, file| {
-            write!(f, "without index: {} was not closed; all its records were read, so nothing needs to be done", file.path.display())
+            write!(
+                f,
+                "without index: {} was not closed; all its records were read, so nothing needs to be done",
+                file.path.display()
+            )
         })
     }
 }
