@@ -386,7 +386,9 @@ impl Broken {
             Self::NoCapture => CaptureError::NoCapture { path },
             Self::Unreadable => CaptureError::Unreadable {
                 path,
-                reason: io::Error::other("the system could not read a part of it"),
+                reason: io::Error::other(
+                    "the system could not read a part of it, about which `dmesg` may say more",
+                ),
             },
             Self::Damaged(at) => CaptureError::Damaged { path, at },
             Self::CutShort(at) => CaptureError::CutShort { path, at },

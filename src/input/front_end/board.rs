@@ -235,7 +235,7 @@ impl Attempts {
         }
         let cure = match error.kind() {
             io::ErrorKind::ConnectionRefused => {
-                "is another client connected? Most boards serve one at a time; close it, or check the port"
+                "is another client connected? Most boards serve one at a time: close it, or check the port"
             }
             io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
                 "check its power, its cable, its address, and the interface of this host"

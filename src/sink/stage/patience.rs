@@ -97,7 +97,7 @@ impl Patience {
             match std::mem::take(&mut self.has_lost) {
                 true => tracing::warn!(
                     builder,
-                    "the builder's sink accepts events again, after {took}, but stored events are gone: the lines before name them and the cause"
+                    "the builder's sink accepts events again, after {took}, but stored events are gone: the lines before name them, the cause and what to do"
                 ),
                 false => {
                     tracing::warn!(

@@ -77,7 +77,7 @@ pub(super) enum ListenError {
     /// The path of a sender loses datagrams that are too far apart to form a queue.
     #[error(
         "the path of sender {sender}, {address}, loses {lost} of {sent} datagrams without any other traffic, so the \
-         cause is not a full buffer: look for errors on links and in hosts"
+         cause is not a full buffer; look at the error counters of its switch ports, and of both hosts (`ip -s link`), then repeat the probe"
     )]
     Lossy { sender: usize, address: SocketAddr, lost: u64, sent: u64 },
     /// The UDP socket returned an error.
