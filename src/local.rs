@@ -81,7 +81,7 @@ pub struct LocalRun {
 #[non_exhaustive]
 pub enum LocalError {
     /// The supervisor failed.
-    #[error("the supervisor: {0}")]
+    #[error("the supervisor of the local system failed: {0}")]
     Supervisor(#[from] SupervisorError),
     /// A source or builder failed to join.
     #[error("{peer}: {reason}")]

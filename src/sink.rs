@@ -7,13 +7,14 @@ mod file;
 mod null;
 pub(crate) mod stage;
 
-use std::{collections::BTreeSet, future::Future};
+use std::{collections::BTreeSet, fmt, future::Future};
 
 use evb_core::{
     alignment::Episode,
     event::Event,
     id::{EventId, RunNumber, ranges},
     ledger::OwingChange,
+    quantities::split_remedy,
     units::Bytes,
 };
 
@@ -120,6 +121,12 @@ impl SinkError {
             HeldEvents::These(events) => events.contains(&event),
         }
     }
+}
+
+/// Returns an error in words, with that remedy unless it has one of its own.
+fn with_remedy(error: &impl fmt::Display, remedy: &str) -> String {
+    let words = error.to_string();
+    if split_remedy(&words).1.is_some() { words } else { format!("{words}; {remedy}") }
 }
 
 /// Space of the storage to which a sink writes.

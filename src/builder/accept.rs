@@ -78,15 +78,11 @@ impl Entrance {
             .map(|((channel, hello), peer)| LaneRequest::Asks(Box::new(hello), channel, peer))
     }
 
-    /// Accepts a lane. [`LaneRequest::Opened`] follows when the source has received the welcome,
-    /// unless the source asks for the lane again before that.
-    pub(super) fn welcome(&mut self, lane: LaneIndex, mut channel: Channel, welcome: Welcome) {
+    /// Accepts a lane of the source `from`. [`LaneRequest::Opened`] follows when the source has
+    /// received the welcome, unless the source asks for the lane again before that.
+    pub(super) fn welcome(&mut self, lane: LaneIndex, mut channel: Channel, welcome: Welcome, from: &str) {
         if let Err(error) = self.options.apply(channel.as_ref()) {
-            let from = channel
-                .as_ref()
-                .peer_addr()
-                .map_or_else(|_| "an unknown address".to_owned(), |from| from.to_string());
-            tracing::warn!(%error, from, "this builder cannot set the options of the connection from the source at {from} (buffers, priority), which goes on without them and may be slower: {error}; `evbd doctor` shows what this host permits");
+            tracing::warn!(%error, from, "this builder cannot set the options of the connection from {from} (buffers, priority), which goes on without them and may be slower: {error}; `evbd doctor` shows what this host permits");
         }
         self.forget(lane);
         let answer = async move {

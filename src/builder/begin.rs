@@ -44,7 +44,7 @@ pub(super) async fn run(
                 tracing::debug!(builder = %config.id, ?how, "the builder has precedence over other programs")
             }
             Err(error) => {
-                tracing::info!(builder = %config.id, %error, "this builder has no precedence over other programs, so it may be slow while this host is busy, but it loses nothing: {error}; to change that, allow its user real-time priority 1, or nice {}", host::PRECEDENCE);
+                tracing::info!(builder = %config.id, %error, "this builder has no precedence over other programs, so it may be slow while this host is busy, but it loses nothing: {error}; to change that, allow its user real-time priority 1 (`LimitRTPRIO=1` in its service), or nice {}", host::PRECEDENCE);
             }
         }
     }

@@ -43,7 +43,7 @@ impl BuilderLanes {
                     match role.handle_hello(&hello, self.ends.greeting(&channel), now) {
                         Ok(Admitted { lane, welcome }) => {
                             self.ends.close(lane);
-                            self.entrance.welcome(lane, channel, welcome);
+                            self.entrance.welcome(lane, channel, welcome, &role.named(lane));
                         }
                         Err(refusal) => self.entrance.refuse(channel, peer, refusal),
                     }

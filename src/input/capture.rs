@@ -140,7 +140,9 @@ impl fmt::Display for CaptureCounts {
             counted(*given_up, "connection"),
         )?;
         match self.unknown_link {
-            Some(link) => write!(f, "; packets of the link type {link} are not read"),
+            Some(link) => {
+                write!(f, "; packets of the link type {link} are not read: capture on an Ethernet device")
+            }
             None => Ok(()),
         }
     }
@@ -382,9 +384,12 @@ impl Broken {
     fn in_file(self, path: PathBuf) -> CaptureError {
         match self {
             Self::NoCapture => CaptureError::NoCapture { path },
-            Self::Unreadable => {
-                CaptureError::Unreadable { path, reason: io::Error::other("a read has failed") }
-            }
+            Self::Unreadable => CaptureError::Unreadable {
+                path,
+                reason: io::Error::other(
+                    "the system could not read a part of it, about which `dmesg` may say more",
+                ),
+            },
             Self::Damaged(at) => CaptureError::Damaged { path, at },
             Self::CutShort(at) => CaptureError::CutShort { path, at },
         }

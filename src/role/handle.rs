@@ -153,7 +153,7 @@ where
         if let RoleThread::Own(Some(core)) = place
             && let Err(error) = host::pin_to_core(core)
         {
-            tracing::warn!(core, %error, "this role cannot run on core {core} alone, so it runs on any core, which may cost throughput, but no data: {error}; correct its `cpu` in the configuration");
+            tracing::warn!(core, %error, "this role cannot run on core {core} alone, so it runs on any core, which may cost throughput, but no data: {error}; write a core of this host as its `cpu`, or let evbd use core {core}");
         }
         runtime.block_on(run());
         drop(own);

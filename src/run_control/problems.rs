@@ -337,7 +337,7 @@ fn of_groups(survey: &Survey, severity: Severity, then: &str, found: &mut Vec<Pr
     for group in survey.groups.iter().filter(|group| group.present < group.at_least) {
         let (present, at_least) = (group.present, group.at_least);
         let text = format!("{present} of at least {at_least} sources take part, so {then}");
-        let remedy = "start the others or include them; the list of sources shows what keeps each away";
+        let remedy = "start the others, or include them again with `evbd ctl include`; the list of sources shows what keeps each away";
         found.push(Problem::new(severity, format!("group {}", group.name), text, remedy));
     }
 }

@@ -11,7 +11,7 @@ use evb_file::{
     CreateError, EventFileWriter, FileError, FileIdentity, WriteError, WriterOptions, highest_run,
 };
 
-use super::{RunFacts, Sink, SinkError, SinkSpace};
+use super::{RunFacts, Sink, SinkError, SinkSpace, with_remedy};
 
 /// Writes event files. An event is accepted when the kernel has it or, with `FsyncPolicy::Commit`,
 /// when the disk has it. After an error that may pass, the builder holds the events and offers them
@@ -55,7 +55,7 @@ impl FileSink {
     /// Lets an open writer keep what is of use beside the events.
     fn note(&mut self, keep: impl FnOnce(&mut EventFileWriter) -> Result<(), FileError>, what: &str) {
         if let Some(Err(error)) = self.writer.as_mut().map(keep) {
-            tracing::warn!(%error, "the files of this builder do not say yet {what}, which costs no event: {error}; make room on its disk, and evb writes it with the next event file");
+            tracing::warn!(%error, "the files of this builder do not say yet {what}, which costs no event: {}", with_remedy(&error, "make room on its disk, and evb writes it with the next event file"));
         }
     }
 

@@ -25,7 +25,7 @@ use tokio::sync::{
 
 use patience::Patience;
 
-use super::{RunFacts, Sink, SinkError, SinkSpace};
+use super::{RunFacts, Sink, SinkError, SinkSpace, with_remedy};
 use crate::filter::{Filter, FilterVerdict};
 
 /// Interval at which the free space of the sink's file system is checked.
@@ -33,6 +33,9 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Most events that a stage can have at once.
 const ROOM: usize = MAX_SLOTS as usize;
+
+/// Remedy for a sink that loses events.
+const CHECK_WRITING: &str = "check the disk or program to which the sink writes";
 
 /// Most sentences about stored events that are gone.
 const MAX_GONE: usize = 16;
@@ -242,7 +245,7 @@ impl<S: Sink> SinkBeginning<S> {
             && let Err(error) = self.sink.close().await
             && !self.note_gone(&error)
         {
-            tracing::warn!(%error, "the builder's sink could not close, which costs no event that it has accepted: {error}; check its files with `evbd verify`");
+            tracing::warn!(%error, "the builder's sink could not close, which costs no event that it has accepted: {}", with_remedy(&error, "check its files with `evbd verify`"));
         }
     }
 
@@ -346,7 +349,7 @@ async fn write<S: Sink>(
             }
             Err(error) => {
                 let event_id = event.id.number();
-                tracing::error!(event_id, %error, "event {event_id} is lost, because the builder's sink failed, and the run goes on: {error}; check the disk or program to which the sink writes");
+                tracing::error!(event_id, %error, "event {event_id} is lost, because the builder's sink failed, and the run goes on: {}", with_remedy(&error, CHECK_WRITING));
                 fates[index] = Fate::Failed(error.to_string());
             }
         }
@@ -360,7 +363,7 @@ async fn write<S: Sink>(
         return Err(error);
     }
     let lost = counted(left.len(), "event");
-    tracing::error!(events = left.len(), %error, "{lost} lost, because the builder's sink could not store them, and the run goes on: {error}; check the disk or program to which the sink writes");
+    tracing::error!(events = left.len(), %error, "this builder lost {lost}, because its sink could not store them, and the run goes on: {}", with_remedy(&error, CHECK_WRITING));
     left.drain(..).for_each(|index| fates[index] = Fate::Failed(error.to_string()));
     Ok(())
 }
@@ -377,6 +380,12 @@ fn fate(event: &Event, verdict: Option<FilterVerdict>) -> Fate {
         None => "the builder's filter returned no verdict for it; correct the filter".to_owned(),
     };
     let event_id = event.id.number();
-    tracing::error!(event_id, cause, "event {event_id} is lost, and the run goes on: {cause}");
+    let remedy = "look at the readout of that source, or correct the filter";
+    tracing::error!(
+        event_id,
+        cause,
+        "event {event_id} is lost, and the run goes on: {}",
+        with_remedy(&cause, remedy)
+    );
     Fate::Failed(cause)
 }

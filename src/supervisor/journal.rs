@@ -38,7 +38,7 @@ pub struct JournalConfig {
 pub enum JournalError {
     /// The operating system refused an operation on the file.
     #[error(
-        "cannot {action} the journal {path}: {reason}; make its directory writable, and make room on its disk"
+        "cannot {action} the journal {path}: {reason}; see that this user may write to its directory, and that its disk has room"
     )]
     Io {
         /// The operation that was tried.

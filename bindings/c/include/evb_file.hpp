@@ -3002,11 +3002,11 @@ struct RunReport {
             const std::string first = to_string(gap.first), last = to_string(gap.last);
             return "in no file: event" + (first == last ? " " + first : "s " + first + " to " + last);
         }) + list(superseded, [](const Superseded& copy) {
-            return "superseded: event " + to_string(copy.event) + " of epoch " + to_string(copy.epoch) +
-                   " was built again in epoch " + to_string(copy.by) + ", and that copy counts";
+            return "superseded: event " + to_string(copy.event) + " was built twice, because it was assigned again: " +
+                   "the copy of epoch " + to_string(copy.by) + " counts, not that of epoch " + to_string(copy.epoch);
         }) + list(duplicates, [](const Duplicate& copy) {
-            return "duplicate: event " + to_string(copy.event) + " of epoch " + to_string(copy.epoch) +
-                   " is there again; its first copy counts";
+            return "duplicate: event " + to_string(copy.event) + " (epoch " + to_string(copy.epoch) +
+                   ") is in the files twice; its first copy counts";
         }) + list(damaged, [](const Damage& damage) {
             return "CRC error: " + damage.path + (damage.offset > 0 ? " at byte " + to_string(damage.offset) : "") +
                    (damage.event ? ", event " + to_string(*damage.event) : "") + ": " + damage.what;
@@ -3022,7 +3022,7 @@ struct RunReport {
                    (one.event ? "event " + to_string(*one.event) + of + "from another run or builder, is left out"
                               : "its name is that" + of + "but its header that of run " + to_string(run));
         }) + list(without_index, [](const std::string& path) {
-            return "without index: " + path + " was not closed; all its records were read";
+            return "without index: " + path + " was not closed; all its records were read, so nothing needs to be done";
         });
     }
 };

@@ -236,7 +236,7 @@ fn a_removed_directory_is_made_again_and_what_it_held_is_a_problem() {
     let line = run.says("the builder's sink accepts no events");
     assert!(line.contains("run000001_b01_0000.evb") && line.contains("os error 2"), "{line}");
     assert!(run.says("stored events are gone (").contains("ERROR"));
-    run.says(", but stored events are gone: the lines before name them and the cause");
+    run.says(", but stored events are gone: the lines before name them, the cause and what to do");
     std::thread::sleep(Duration::from_millis(200));
     run.stop();
     let (code, summary) = run.ends();

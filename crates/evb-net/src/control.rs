@@ -71,7 +71,7 @@ pub enum LinkError {
     UsedUp,
     /// The peer reads too slowly: more than [`OUTGOING_LIMIT`] bytes are queued for it.
     #[error(
-        "the other side reads too slowly, and more than {} MiB are waiting for it: check whether its host is overloaded",
+        "the other side reads too slowly, and more than {} MiB are waiting for it; check whether its host is overloaded",
         OUTGOING_LIMIT >> 20
     )]
     Overflow,

@@ -68,12 +68,12 @@ pub enum HandshakeError {
     Malformed(String),
     /// The peer has no key, but this process requires one.
     #[error(
-        "the peer has no key, but this system accepts only peers with its key: give the peer [security] mode = \"psk\" and key_file with a copy of the key"
+        "the peer has no key, but this system accepts only peers with its key; give the peer [security] mode = \"psk\" and key_file with a copy of the key"
     )]
     NoKey,
     /// The peer uses a key, but this process has none.
     #[error(
-        "the peer uses a key, but this process has none: give both [security] mode = \"psk\" and a copy of the same key_file, or neither"
+        "the peer uses a key, but this process has none; give both [security] mode = \"psk\" and a copy of the same key_file, or neither"
     )]
     UnexpectedKey,
     /// The peer accepted the connection without using a key, although this process has one.
@@ -82,7 +82,7 @@ pub enum HandshakeError {
     )]
     UnexpectedClear,
     /// The peer's key differs from the key of this process.
-    #[error("the peer's key differs from this system's: copy the same key_file to all machines")]
+    #[error("the peer's key differs from this system's; copy the same key_file to all hosts")]
     WrongKey,
     /// Bytes received after the agreement on keys fail authentication.
     #[error(transparent)]
@@ -100,7 +100,7 @@ pub enum HandshakeError {
     Cipher(#[from] CipherError),
     /// The peer is on another host, and this build cannot protect the connection.
     #[error(
-        "{0} is not a loopback address, and this program was built without the feature `security`: build it with the feature, or keep all peers on one host"
+        "{0} is not a loopback address, and this program was built without the feature `security`; build it with the feature, or keep all peers on one host"
     )]
     NotLoopback(IpAddr),
     /// The peer understood the handshake and refused the connection.
@@ -295,12 +295,12 @@ impl HandshakeError {
             Self::NoKey | Self::UnexpectedKey | Self::WrongKey => {
                 let words = match self {
                     Self::NoKey => {
-                        "this system accepts only peers with its key: give yours [security] mode = \"psk\" and key_file with a copy of the key"
+                        "this system accepts only peers with its key; give yours [security] mode = \"psk\" and key_file with a copy of the key"
                     }
                     Self::UnexpectedKey => {
-                        "your process uses a key, but this one has none: give both [security] mode = \"psk\" and a copy of the same key_file, or neither"
+                        "your process uses a key, but this one has none; give both [security] mode = \"psk\" and a copy of the same key_file, or neither"
                     }
-                    _ => "your key differs from this system's: copy the same key_file to all machines",
+                    _ => "your key differs from this system's; copy the same key_file to all hosts",
                 };
                 (Reason::Configuration, words.to_owned())
             }

@@ -41,7 +41,7 @@ pub enum LaneEnd {
     Io(#[from] io::Error),
     /// The source reads too slowly: too many bytes of grants and commits are queued for it.
     #[error(
-        "the source reads too slowly, and more than {} KiB of requests and decisions are waiting for it: check whether its host is overloaded",
+        "the source reads too slowly, and more than {} KiB of requests and decisions are waiting for it; check whether its host is overloaded",
         builder_end::OUTGOING_LIMIT >> 10
     )]
     Overflow,
@@ -59,12 +59,12 @@ pub enum LaneEnd {
     NotSilent,
     /// No datagram reaches the peer any more, although the TCP connection is alive.
     #[error(
-        "no UDP packet gets through any more, though the TCP connection is alive: allow UDP in switches and firewalls on the way"
+        "no UDP packet gets through any more, though the TCP connection is alive; allow UDP in switches and firewalls on the way"
     )]
     Silent,
     /// Packets of a size that used to reach the peer no longer do; the path must be probed again.
     #[error(
-        "packets of {0} bytes do not get through any more, so look at the MTU of devices and switches on the way; evb looks for the largest size that does"
+        "packets of {0} bytes do not get through any more; look at the MTU of devices and switches on the way, while evb finds the largest size that does"
     )]
     PathShrank(u32),
     /// The received bytes fail authentication: no peer with the key sent them in this form.

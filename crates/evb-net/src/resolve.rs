@@ -31,7 +31,9 @@ pub enum ResolveError {
         reason: io::Error,
     },
     /// The name is known, but has no address.
-    #[error("the name `{host}` has no address; check DNS or /etc/hosts")]
+    #[error(
+        "the name `{host}` has no address; give it one in DNS or /etc/hosts, or write an IP address in its place"
+    )]
     Empty {
         /// The name.
         host: String,

@@ -143,7 +143,7 @@ impl CaptureReplay {
             source,
             frames,
             packets,
-            "the capture that this source replays is at its end: {counts}"
+            "the capture that this source replays is at its end: {counts}; it makes no more fragments, and a warning follows if anything is missing"
         );
         if counts.used == 0 {
             let flows: Vec<String> =
@@ -151,7 +151,7 @@ impl CaptureReplay {
             let flows = if flows.is_empty() { "none".to_owned() } else { flows.join(", ") };
             tracing::warn!(
                 source,
-                "no packet of the capture is from `from` and to `to` of this source; correct them: the flows of the capture are {flows}"
+                "no packet of the capture is from `from` and to `to` of this source, so it makes no fragments; correct these two keys: the flows of the capture are {flows}"
             );
         } else if !counts.is_lossless() {
             tracing::warn!(
@@ -161,7 +161,10 @@ impl CaptureReplay {
         }
         if let (refused, Some(reason)) = &self.refused {
             let refused = counted(*refused, "frame");
-            tracing::warn!(source, "this source did not use {refused} of the capture: {reason}");
+            tracing::warn!(
+                source,
+                "this source did not use {refused} of its capture, which are in no event, and the replay went on: {reason}"
+            );
         }
     }
 }

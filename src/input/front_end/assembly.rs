@@ -18,7 +18,7 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 800 
 /// A front end sends nothing more of a fragment, while others wait for its memory.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "it sent nothing more in the middle of a fragment, while other front ends waited for the memory: look at its log"
+    "it sent nothing more in the middle of a fragment, while other front ends waited for the memory: see whether it hangs"
 )]
 pub(in crate::input) struct Stopped;
 

@@ -235,13 +235,13 @@ impl Attempts {
         }
         let cure = match error.kind() {
             io::ErrorKind::ConnectionRefused => {
-                "is another client connected? Most boards serve one at a time; close it, or check the port"
+                "is another client connected? Most boards serve one at a time: close it, or check the port"
             }
             io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
                 "check its power, its cable, its address, and the interface of this host"
             }
             io::ErrorKind::NotFound => "start the program that makes it, or correct the path",
-            io::ErrorKind::PermissionDenied => "let the user of evbd read it",
+            io::ErrorKind::PermissionDenied => "let the user that runs evbd read it",
             _ => "check that it is switched on",
         };
         let source = taker.source().number();

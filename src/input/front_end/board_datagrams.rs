@@ -115,7 +115,7 @@ impl BoardDatagrams {
             let (address, bytes) = (listening.address, wanted.count());
             tracing::warn!(
                 %address,
-                "the receive buffer at {address} has {granted} instead of {wanted}, so that bursts of datagrams may be lost; write `sysctl -w net.core.rmem_max={bytes}`, or give evbd CAP_NET_ADMIN"
+                "the receive buffer for the datagrams of boards at {address} has {granted} instead of {wanted}, so bursts of them may be lost; as root, run `sysctl -w net.core.rmem_max={bytes}`, or give evbd CAP_NET_ADMIN, then start it again"
             );
         }
         Ok(Self {
@@ -202,7 +202,7 @@ impl BoardDatagrams {
             match received {
                 // A socket that is broken stays silent, which the supervisor sees.
                 Err(error) if count == 0 => {
-                    tracing::error!(%error, "the socket of a board is broken: {error}");
+                    tracing::error!(%error, "the socket of this source for the datagrams of its boards failed, so it takes none any more: {error}; check the network device of this host, then start this source again");
                     Poll::Pending
                 }
                 _ if count == 0 => Poll::Pending,

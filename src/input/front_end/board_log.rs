@@ -40,7 +40,7 @@ impl BoardLog {
                 garbage_bytes = new.garbage_bytes,
                 resyncs = new.resyncs,
                 lost_packets = new.lost_packets,
-                "evb cannot use all that the board of this source sent: {new} since the last such line; what is lost is in no event; compare what the board sends with `frame`, and look at the network"
+                "this source cannot use all that its board sent, and what is lost is in no event: {new} since the last such line; compare what the board sends with `frame`, and look at the network"
             );
         }
         new.garbage_bytes
@@ -56,7 +56,10 @@ impl BoardLog {
         self.front_ends.count_malformed();
         if self.is_time_for_line() {
             let source = self.source.number();
-            tracing::warn!(source, "a frame of the board of this source is not used: {refused}");
+            tracing::warn!(
+                source,
+                "this source does not use a frame of its board, which is in no event, and the run goes on: {refused}"
+            );
         }
     }
 

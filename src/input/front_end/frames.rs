@@ -222,7 +222,7 @@ pub(super) async fn serve_frames(
 ) -> u64 {
     let source = taker.source().number();
     let mut run = front_ends.run();
-    tracing::info!(source, %board, "the board {board} is connected to this source");
+    tracing::info!(source, %board, "the board {board} is connected to this source, which now takes its frames");
     let ended = tokio::select! {
         ended = frames.pass_on(taker) => ended,
         _ = run.wait_for(|run| run.is_over) => Err(PushError::Ended.into()),
@@ -231,11 +231,11 @@ pub(super) async fn serve_frames(
     let after = counted(fragments, "frame");
     match ended {
         Ok(()) => {
-            tracing::warn!(source, %board, "the board {board} has closed its connection to this source, after {after}")
+            tracing::warn!(source, %board, "the board {board} has closed its connection to this source, after {after}, and evb takes its frames again when the connection is back; if this was not intended, look at the board")
         }
         Err(FramesError::Push(PushError::Ended)) => {}
         Err(reason) => {
-            tracing::warn!(source, %board, %reason, "closed the connection of the board {board} to this source, after {after}: {reason}");
+            tracing::warn!(source, %board, %reason, "this source closed the connection of the board {board}, after {after}, and takes its frames again when the connection is back: {reason}");
         }
     }
     fragments

@@ -13,7 +13,10 @@ use tokio::{
     time::{Instant, sleep, sleep_until},
 };
 
-use crate::sink::SinkError;
+use crate::sink::{SinkError, with_remedy};
+
+/// Remedy for a sink that may accept events later.
+const MAKE_ROOM: &str = "make room, or repair the disk";
 
 /// Interval at which a continuing failure of the sink is logged.
 const REMIND: Duration = Duration::from_secs(10);
@@ -41,7 +44,7 @@ impl Patience {
         let builder = self.builder.number();
         let (_, told) = self.trouble.get_or_insert_with(|| {
             let kept = if held == 0 { "those that come".to_owned() } else { counted(held, "event") };
-            tracing::warn!(builder, %error, held, "the builder's sink accepts no events, so the builder keeps {kept} and tries again: {error}; make room, or repair the disk");
+            tracing::warn!(builder, %error, held, "the builder's sink accepts no events, so the builder keeps {kept} and tries again: {}", with_remedy(error, MAKE_ROOM));
             let now = Instant::now();
             (now, now)
         });
@@ -61,14 +64,14 @@ impl Patience {
         if now - *told >= REMIND {
             *told = now;
             let kept = counted(held, "event");
-            tracing::warn!(builder, %error, held, "the builder's sink still accepts no events, and the builder keeps {kept}: {error}; make room, or repair the disk");
+            tracing::warn!(builder, %error, held, "the builder's sink still accepts no events, and the builder keeps {kept}: {}", with_remedy(error, MAKE_ROOM));
         }
         self.look_for_the_end();
         let again = sleep(SINK_RETRY);
         match self.until {
             Some(until) if until <= now => {
                 let lost = counted(held, "event");
-                tracing::error!(builder, %error, events = held, "{lost} lost, because the builder's sink still accepts none after the stop: {error}; make room, or repair the disk before the next run");
+                tracing::error!(builder, %error, events = held, "this builder lost {lost}, because its sink still accepts none after the stop: {}", with_remedy(error, "make room, or repair the disk before the next run"));
                 return false;
             }
             Some(until) => tokio::select! {
@@ -94,7 +97,7 @@ impl Patience {
             match std::mem::take(&mut self.has_lost) {
                 true => tracing::warn!(
                     builder,
-                    "the builder's sink accepts events again, after {took}, but stored events are gone: the lines before name them and the cause"
+                    "the builder's sink accepts events again, after {took}, but stored events are gone: the lines before name them, the cause and what to do"
                 ),
                 false => {
                     tracing::warn!(

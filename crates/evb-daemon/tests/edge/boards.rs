@@ -98,7 +98,7 @@ fn what_boards_lose_is_named_and_no_event_has_a_foreign_byte() {
     let log = system.log();
     for words in [
         "is connected to this source",
-        "evb cannot use all that the board of this source sent: ",
+        "this source cannot use all that its board sent, and what is lost is in no event: ",
         "has closed its connection to this source, after 149 frames",
     ] {
         assert!(log.contains(words), "no `{words}` in\n{log}");

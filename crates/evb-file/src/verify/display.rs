@@ -148,14 +148,14 @@ impl RunReport {
         list(f, &self.superseded, |f, copy| {
             write!(
                 f,
-                "superseded: event {} of epoch {} was built again in epoch {}, and that copy counts",
-                copy.event, copy.epoch, copy.by
+                "superseded: event {} was built twice, because it was assigned again: the copy of epoch {} counts, not that of epoch {}",
+                copy.event, copy.by, copy.epoch
             )
         })?;
         list(f, &self.duplicates, |f, copy| {
             write!(
                 f,
-                "duplicate: event {} of epoch {} is there again; its first copy counts",
+                "duplicate: event {} (epoch {}) is in the files twice; its first copy counts",
                 copy.event, copy.epoch
             )
         })?;
@@ -199,7 +199,11 @@ impl RunReport {
             }
         })?;
         list(f, &self.without_index, |f, file| {
-            write!(f, "without index: {} was not closed; all its records were read", file.path.display())
+            write!(
+                f,
+                "without index: {} was not closed; all its records were read, so nothing needs to be done",
+                file.path.display()
+            )
         })
     }
 }

@@ -63,13 +63,13 @@ impl<'c> Locations<'c> {
             let host = located.host().unwrap_or_default();
             let (reason, remedy) = if is_loopback(host) {
                 let reason = format!(
-                    "{role} is on loopback (`{host}`), where other hosts do not reach it, and {other}"
+                    "{role} is on loopback (`{host}`), where other hosts do not reach it, but {other}"
                 );
                 (reason, "write the name or address by which the other hosts reach it")
             } else {
                 let known: Vec<_> = located.found.iter().flatten().flatten().map(IpAddr::to_string).collect();
                 let reason = format!(
-                    "{role} is on `{host}`, which is {} on this host, where other hosts do not reach it, and {other}",
+                    "{role} is on `{host}`, which is {} on this host, where other hosts do not reach it, but {other}",
                     known.join(", ")
                 );
                 (reason, "give the name its network address in /etc/hosts, or write that address here")
@@ -103,7 +103,7 @@ impl<'c> Locations<'c> {
         let unknown = self.unknown();
         let help = match unknown.keys().next() {
             Some(host) => format!("`{host}` is not known here: if it is this host, correct its spelling, DNS or /etc/hosts"),
-            None => "write an address or a name of this host into the configuration, or start evbd elsewhere; --role hosts a role whatever its address"
+            None => "start evbd on a host of this list, or write an address or a name of this host into the configuration; --role hosts a role here whatever its address"
                 .to_owned(),
         };
         words + "  = help: " + &help

@@ -145,7 +145,7 @@ fn loopback_is_one_host_and_nothing_else_is_there() {
     assert!(said.contains("source 1 is on daq1"), "{said}");
     let said = wrong(&system("daq1", "127.0.0.1", &nowhere), 8);
     assert!(
-        said.contains("builder 1 is on loopback") && said.contains("and the supervisor is on daq1"),
+        said.contains("builder 1 is on loopback") && said.contains("but the supervisor is on daq1"),
         "{said}"
     );
     let said = wrong(&system("daq2", "here-by-debian", &one_source("host = \"daq3\"")), 8);

@@ -56,12 +56,12 @@ pub(super) enum ListenError {
     Bind { address: SocketAddr, reason: io::Error },
     /// Too few senders connected within the time limit.
     #[error(
-        "only {came} of {wanted} senders connected within {patience:?}; start this again, and on each sender's host: evbd probe-buffer send {address} --bind ITS_ADDRESS"
+        "only {came} of {wanted} senders connected within {patience:?}; start this listener again, and on each sender's host: evbd probe-buffer send {address} --bind ITS_ADDRESS"
     )]
     Alone { came: usize, wanted: usize, patience: Duration, address: SocketAddr },
     /// A sender closed its connection, or the connection failed.
     #[error(
-        "lost sender {sender}, {address}: {reason}; correct what its output says, then start the listener and all senders again"
+        "the connection to sender {sender}, {address}, ended: {reason}; correct what its output says, then start the listener and all senders again"
     )]
     Gone { sender: usize, address: SocketAddr, reason: io::Error },
     /// A sender sent a message that violates the protocol.
@@ -77,11 +77,13 @@ pub(super) enum ListenError {
     /// The path of a sender loses datagrams that are too far apart to form a queue.
     #[error(
         "the path of sender {sender}, {address}, loses {lost} of {sent} datagrams without any other traffic, so the \
-         cause is not a full buffer: look for errors on links and in hosts"
+         cause is not a full buffer; look at the error counters of its switch ports, and of both hosts (`ip -s link`), then repeat the probe"
     )]
     Lossy { sender: usize, address: SocketAddr, lost: u64, sent: u64 },
     /// The UDP socket returned an error.
-    #[error("the UDP socket of this host failed: {0}; look at its network device, then repeat the probe")]
+    #[error(
+        "the UDP socket of this listener failed: {0}; see that the network device of this host is up (`ip link`), then repeat the probe"
+    )]
     Socket(io::Error),
 }
 

@@ -18,8 +18,11 @@ pub(super) fn text(result: &SearchResult) -> String {
     for (sender, link) in result.links.iter().enumerate() {
         let _ = writeln!(text, "sender {}    {link} alone", sender + 1);
     }
-    let _ =
-        writeln!(text, "port        {} of L2 frames, under {} from all senders", result.port, result.offered);
+    let _ = writeln!(
+        text,
+        "port        carried {} of L2 frames, while all senders together sent {}",
+        result.port, result.offered
+    );
     if result.spoilt > 0 {
         let _ = writeln!(
             text,
@@ -34,7 +37,7 @@ pub(super) fn text(result: &SearchResult) -> String {
     let lossy = result.smallest_lossy.unwrap_or_default();
     let _ = writeln!(
         text,
-        "bursts      the smallest that lost had {lossy}, the largest that did not {}",
+        "bursts      the smallest that lost datagrams had {lossy}, the largest that lost none had {}",
         result.largest_clean
     );
     let mut line = |what: &str, spread: Option<[f64; 3]>| {

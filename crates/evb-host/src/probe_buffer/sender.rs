@@ -40,7 +40,9 @@ pub(super) enum SendError {
     )]
     Unreachable { address: SocketAddr, reason: io::Error },
     /// The address given by `--bind` does not belong to this host.
-    #[error("cannot send from {address}: {reason}; --bind takes an address of this host")]
+    #[error(
+        "cannot send from {address}: {reason}; give --bind an address of this host, which `ip address` lists"
+    )]
     Bind { address: IpAddr, reason: io::Error },
     /// The connection to the listener failed.
     #[error(

@@ -48,7 +48,7 @@ const NO_QDISC: &str =
 fn hint(said: &str) -> &'static str {
     let hints = [
         ("Operation not permitted", "; run it as root, or with CAP_NET_ADMIN"),
-        ("Cannot find device", "; `ip link` lists the devices"),
+        ("Cannot find device", "; write a device that `ip link` lists"),
         ("Specified qdisc kind is unknown", NO_QDISC),
         ("qdisc not found", NO_QDISC),
         (
@@ -56,10 +56,10 @@ fn hint(said: &str) -> &'static str {
             "; this kernel lacks that classifier: use one with CONFIG_NET_CLS_U32 and CONFIG_NET_CLS_BASIC",
         ),
     ];
-    hints
-        .iter()
-        .find(|(words, _)| said.contains(words))
-        .map_or("; check the device and the rates in this command, then `dmesg`", |(_, hint)| hint)
+    hints.iter().find(|(words, _)| said.contains(words)).map_or(
+        "; correct the device or the rates in this command, about which `dmesg` may say more",
+        |(_, hint)| hint,
+    )
 }
 
 impl TrafficControl for Iproute {
@@ -94,8 +94,8 @@ pub(crate) enum ProvisionError {
     Tc(#[from] TcError),
     /// Another program or a person has set up the root qdisc, and `--replace` was not given.
     #[error(
-        "{device} has a {root} that another program or a person has set up, and evbd could not restore it. --replace \
-         deletes it; `tc qdisc show dev {device}` shows it"
+        "{device} has a {root} that another program or a person has set up, and evbd could not restore it, so nothing \
+         has changed; look at it with `tc qdisc show dev {device}`, and give --replace to delete it"
     )]
     Foreign {
         /// Name of the device.
@@ -104,9 +104,7 @@ pub(crate) enum ProvisionError {
         root: String,
     },
     /// A command failed, and evbd has undone all commands before it.
-    #[error(
-        "{cause}; evbd has undone all steps, so {device} has the kernel's default: when that is mended, apply again"
-    )]
+    #[error("{cause}, then apply again: evbd has undone all steps, so {device} has the kernel's default")]
     RolledBack {
         /// Name of the device.
         device: String,
@@ -115,7 +113,7 @@ pub(crate) enum ProvisionError {
     },
     /// A command failed, and evbd could not undo the commands before it.
     #[error(
-        "{cause}; and the steps before it could not be undone: {second}; `tc qdisc show dev {device}` shows what is left, and `tc qdisc del dev {device} root` removes it; then apply again"
+        "{cause}, then remove the steps before it with `tc qdisc del dev {device} root`, because evbd could not undo them ({second}), and apply again"
     )]
     LeftOver {
         /// Name of the device.

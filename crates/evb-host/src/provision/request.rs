@@ -132,7 +132,9 @@ pub(crate) enum RequestError {
     )]
     UnknownBuilder(BuilderId),
     /// A host name cannot be resolved.
-    #[error("the address of {peer}, {endpoint}, is not known here: {reason}; check DNS or /etc/hosts")]
+    #[error(
+        "the address of {peer}, {endpoint}, is not known here: {reason}; give it an address in DNS or /etc/hosts, or write its IP address in the configuration"
+    )]
     Unresolved {
         /// Role that listens at the address.
         peer: String,

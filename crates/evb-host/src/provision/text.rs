@@ -97,7 +97,7 @@ pub(crate) fn comparison(plan: &Plan, comparison: &Comparison) -> String {
         ),
         more => writeln!(
             text,
-            "{}: different from the configuration in {}, so rates may not be kept: `apply` sets it up",
+            "{}: different from the configuration in {}, so rates may not be kept: `evbd provision CONFIG apply` sets it up",
             plan.device,
             counted(more, "point")
         ),

@@ -7,7 +7,7 @@ use std::{io, net::SocketAddr};
 pub enum PathError {
     /// The builder replied to no probe of any size.
     #[error(
-        "the builder at {peer} answers no datagram (UDP), though it answers over TCP: allow UDP to that port in the firewalls on the way"
+        "the builder at {peer} answers no datagram (UDP), though it answers over TCP; allow UDP to that port in the firewalls on the way"
     )]
     Silence {
         /// Address of the builder.

@@ -45,12 +45,12 @@ pub enum KeyError {
     File(#[from] SecretError),
     /// The content of the key file is not 32 bytes in hex or base64.
     #[error(
-        "the key file {} does not hold a key: 64 hex digits, or 32 bytes in base64; `evbd keygen FILE` makes one",
+        "the key file {} does not hold a key (64 hex digits, or 32 bytes in base64); copy the key file of this system here, or make a new one for all hosts with `evbd keygen FILE`",
         .0.display()
     )]
     Form(PathBuf),
     /// All bytes of the key are equal, so it is easy to guess.
-    #[error("the key file {} holds one byte repeated, which is easy to guess; `evbd keygen FILE` makes a random key", .0.display())]
+    #[error("the key file {} holds one byte repeated, which is easy to guess; make a random key for all hosts with `evbd keygen FILE`", .0.display())]
     Weak(PathBuf),
     /// The key file cannot be created.
     #[error("cannot make the key file {}: {reason}; give a new file in a directory to which this user can write", path.display())]
@@ -62,7 +62,7 @@ pub enum KeyError {
     },
     /// The operating system provides no random bytes.
     #[error(
-        "the operating system gives no random bytes for a key: {0}; try again, and look at the log of the kernel"
+        "the operating system gives no random bytes for a key: {0}; try again, and look at the log of the kernel (`dmesg`)"
     )]
     Random(getrandom::Error),
 }

@@ -25,7 +25,7 @@ pub enum SecretError {
     },
     /// Others may read or change the file.
     #[error(
-        "the file {} may be read or changed by others than its owner (mode {mode:04o}): chmod 600 {}",
+        "the file {} may be read or changed by others than its owner (mode {mode:04o}); run `chmod 600 {}`",
         path.display(), path.display()
     )]
     Mode {
@@ -36,7 +36,7 @@ pub enum SecretError {
     },
     /// The file belongs to another user, who may change the secret.
     #[error(
-        "the file {} belongs to user {owner}, not to this user ({user}) or root: chown {user} {}",
+        "the file {} belongs to user {owner}, not to this user ({user}) or root; as root, run `chown {user} {}`",
         path.display(), path.display()
     )]
     Owner {

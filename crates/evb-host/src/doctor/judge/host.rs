@@ -99,8 +99,10 @@ pub(super) fn cores(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
     let bound = demand.map(|demand| &demand.cores);
     if let Some(lost) = bound.and_then(|bound| bound.difference(allowed).next()) {
         let why = match online.contains(lost) {
-            true => "which this process may not use: correct `cpu`, or start evbd with this core",
-            false => "which this host does not have: correct `cpu`",
+            true => {
+                "which this process may not use: write another core as its `cpu`, or start evbd with this core"
+            }
+            false => "which this host does not have: write a core of this host as its `cpu`",
         };
         let judgement = judgement.because(format!("the configuration binds a role to core {lost}, {why}"));
         return Ok(judgement.bad(online.contains(lost).then(affinity)));

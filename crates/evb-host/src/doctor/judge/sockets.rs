@@ -106,9 +106,12 @@ pub(super) fn congestion(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgeme
         let command = how_to_get(&facts.asked, &available.unwrap_or_default(), &allowed.unwrap_or_default());
         let is_configured = demand.is_some_and(|demand| demand.congestion_control.is_some());
         let remedy = if command.is_none() {
-            ": `sysctl -w net.ipv4.tcp_congestion_control=NAME` sets it, and `dmesg` may say why that fails"
+            format!(
+                ": `sysctl -w net.ipv4.tcp_congestion_control={}` sets it, and `dmesg` may say why that fails",
+                facts.asked
+            )
         } else {
-            ""
+            String::new()
         };
         let judgement = judgement
             .because(format!("evb asks for {}, and the kernel uses {got} instead{remedy}", facts.asked));

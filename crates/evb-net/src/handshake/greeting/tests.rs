@@ -62,7 +62,7 @@ async fn two_with_the_same_key_come_together() {
 #[tokio::test]
 async fn keys_that_do_not_fit_are_told_to_both_with_the_remedy() {
     for (ours, theirs, words) in [
-        (psk(1), psk(2), "copy the same key_file to all machines"),
+        (psk(1), psk(2), "copy the same key_file to all hosts"),
         (Security::None, psk(1), "mode = \"psk\" and key_file"),
         (psk(1), Security::None, "or neither"),
     ] {

@@ -24,13 +24,13 @@ pub enum SendError {
         until: Instant,
     },
     /// The socket's send buffer is full; the caller should wait until the socket is writable.
-    #[error("the socket's send buffer is full")]
+    #[error("the socket's send buffer is full; send again when the socket is writable")]
     Full,
     /// A datagram is larger than the MTU of the device, which may have shrunk.
     #[error("a datagram and its headers are larger than the device's MTU; send smaller ones")]
     TooLarge,
     /// The network or the operating system failed.
-    #[error("the operating system could not send: {0}")]
+    #[error("the operating system could not send: {0}; check the network and the firewall of this host")]
     Io(#[from] io::Error),
 }
 

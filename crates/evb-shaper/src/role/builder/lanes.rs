@@ -130,6 +130,11 @@ impl BuilderRole {
         }
     }
 
+    /// Returns the source of a lane, with its name if that is known.
+    pub fn named(&self, lane: LaneIndex) -> String {
+        self.attendance.named(Peer::Source(self.plan.sources()[lane]))
+    }
+
     /// Returns true if records may be sent on a lane.
     pub(super) fn takes_records(&self, lane: LaneIndex) -> bool {
         match self.lanes[lane] {
@@ -182,9 +187,8 @@ impl BuilderRole {
             && !is_ending
             && let Some(unsaid) = self.lines.next(now)
         {
-            let source = self.plan.sources()[lane];
-            let named = self.attendance.named(Peer::Source(source));
-            let source_id = source.number();
+            let named = self.named(lane);
+            let source_id = self.plan.sources()[lane].number();
             let (cause, advice) = with_advice(cause, &named);
             tracing::warn!(
                 source_id,

@@ -45,7 +45,7 @@ impl AtSink {
         if open > 0 {
             let builder = core.config().id;
             let events = counted(open, "event");
-            tracing::error!(%builder, lost = open, "this builder ends without a supervisor, and with it {events} that it was building: if the run goes on, another builder gets them, else they are lost; the supervisor's log says which");
+            tracing::error!(%builder, lost = open, "this builder ends, because it has no supervisor, and drops {events} that it was building: another builder builds them if the run goes on, else they are lost; start this builder again when the supervisor runs, whose log says what was lost");
         }
         format!(
             "the sink has accepted {} of this run and is still writing {count} more; this builder was building {open} \
