@@ -221,7 +221,7 @@ fn peers(text: &mut String, survey: &Value) {
     for source in sources.iter().filter(not_proven).take(NAMED) {
         let _ = writeln!(
             text,
-            "  source {}: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does: update it, else fragments of an earlier run may get into events",
+            "  source {}: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does: update the front end, else fragments of an earlier run may get into events",
             named(source)
         );
     }
