@@ -207,7 +207,7 @@ impl fmt::Display for AlignReport {
             let name = reports.find(|report| report.source == source.number()).map(|report| &report.name);
             let named = Peer::Source(*source).named(name.map_or("", |name| name));
             let or = if *disputed {
-                "; or the other sources did the contrary: a third clock would tell"
+                " (or the other sources did the contrary: only a third source with a `clock` could tell)"
             } else {
                 ""
             };
