@@ -214,7 +214,11 @@ impl fmt::Display for AlignReport {
             writeln!(f, "  since event {since}: {named} {text}{or}")?;
         }
         if self.further > 0 {
-            writeln!(f, "  and {}, not listed here", counted(self.further, "further episode"))?;
+            writeln!(
+                f,
+                "  and {}, not listed here: deal with those above first, then compare again",
+                counted(self.further, "further finding")
+            )?;
         }
         if !self.is_aligned() {
             writeln!(

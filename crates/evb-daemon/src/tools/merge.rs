@@ -121,7 +121,7 @@ fn tell_repair(
     if !slips.is_empty() {
         writeln!(
             out,
-            "{} moved to their events; {} left out for want of an event; {} marked incomplete for want of such a fragment",
+            "{} moved to their events; {} left out, as no event in the files matches; {} marked incomplete, as no fragment matches",
             counted(*moved, "fragment"),
             counted(*left_out, "fragment"),
             counted(*without, "event")
