@@ -53,7 +53,7 @@ const PROBLEMS: [FindingKind; 10] = [
     FindingKind {
         amount: |source| source.crc_errors,
         one: "{amount} fragments of {source} were damaged on the way (wrong checksum), now lost: check the network and the memory of its host",
-        others: "up to {most} fragments of each of {sources} more sources were damaged on the way, and are lost: check their network",
+        others: "up to {most} fragments of each of {sources} more sources were damaged on the way, and are lost: check the network and the memory of their hosts",
         detail: nothing,
     },
     FindingKind {
@@ -80,7 +80,7 @@ const PROBLEMS: [FindingKind; 10] = [
     FindingKind {
         amount: |source| source.unplaced,
         one: "{amount} fragments of {source} have no event{detail}: reset the boards before each run and never in a run, or correct `counter`",
-        others: "up to {most} fragments of each of {sources} more sources have no event, because trigger counters fell or leapt: see their logs",
+        others: "up to {most} fragments of each of {sources} more sources have no event, because trigger counters fell or leapt: reset the boards before each run and never in a run, or correct `counter`",
         detail: |source| match source.counter_resets {
             0 => ", because the trigger counter of its boards did not begin as configured".to_owned(),
             resets => {
@@ -154,8 +154,8 @@ const REMARKS: [FindingKind; 14] = [
     },
     FindingKind {
         amount: |source| source.malformed,
-        one: "front ends of {source} sent {amount} fragments that were cut off, malformed, or with an event id that cannot be (ids start at 1), now lost: correct what they send",
-        others: "front ends of {sources} more sources sent up to {most} malformed fragments each, now lost: correct what they send",
+        one: "front ends of {source} sent {amount} fragments that were cut off, malformed, or with an event id that cannot be (ids start at 1), now lost: correct what the front ends send",
+        others: "front ends of {sources} more sources sent up to {most} malformed fragments each, now lost: correct what the front ends send",
         detail: nothing,
     },
     FindingKind {
@@ -167,7 +167,7 @@ const REMARKS: [FindingKind; 14] = [
     FindingKind {
         amount: |source| source.unused_packets,
         one: "{source} did not use {amount} packets that came twice, too late, or from another sender: look at the network, and at `from` of its input",
-        others: "{sources} more sources did not use up to {most} packets each that came twice, too late, or from another sender: look at the network",
+        others: "{sources} more sources did not use up to {most} packets each that came twice, too late, or from another sender: look at the network, and at `from` of their inputs",
         detail: nothing,
     },
     FindingKind {
@@ -182,7 +182,7 @@ const REMARKS: [FindingKind; 14] = [
     FindingKind {
         amount: |source| source.counter_skipped.saturating_sub(source.counter_late),
         one: "the trigger counter of {source} left out {amount} numbers in {detail}: its boards missed triggers, or fragments got lost; look at the boards and their links",
-        others: "the trigger counters of {sources} more sources left out up to {most} numbers each: look at the boards and their links",
+        others: "the trigger counters of {sources} more sources left out up to {most} numbers each: their boards missed triggers, or fragments got lost; look at the boards and their links",
         detail: |source| counted(source.counter_gaps, "gap"),
     },
     FindingKind {

@@ -65,9 +65,9 @@ function owing(cell, s) {
   if (typeof s.exclusion === "string") {
     name(cell.firstChild, "flag warning");
     text(cell.firstChild, "excluded");
-    cell.title = `excluded: ${s.exclusion}; ${count(s.absent)} events are complete without it; include it with evbd ctl include source ${s.id}`;
+    cell.title = `excluded: ${s.exclusion}; ${count(s.absent)} events are complete without it; once it is well, include it with evbd ctl include source ${s.id}`;
   } else if (s.absent) {
-    cell.title = `${count(s.absent)} events are complete without it`;
+    cell.title = `${count(s.absent)} events are complete without it, which is expendable or was excluded; nothing needs to be done`;
   }
 }
 
