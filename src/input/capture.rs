@@ -39,7 +39,9 @@ pub use replay::CaptureReplay;
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// The declared layout of frames cannot be.
-    #[error("the layout of the frames cannot be: {0}; correct `frame`")]
+    #[error(
+        "frames cannot have the layout that `frame` declares: {0}; correct `frame` of this source's input"
+    )]
     Layout(#[from] LayoutError),
     /// The operating system refuses to read the file.
     #[error("cannot read {}: {reason}; give a file that this user can read", path.display())]

@@ -3047,7 +3047,8 @@ struct Report {
         for (const auto& shared : shared_numbers) {
             std::string list;
             for (const FoundRun& run : shared) list += (list.empty() ? "" : ", ") + run.text();
-            text += "several runs have the number " + std::to_string(shared.front().number) + ": " + list + "\n";
+            text += "several runs have the number " + std::to_string(shared.front().number) + ": " + list +
+                "; choose one with `--run`, by the first digits of its id\n";
         }
         for (const Finding& finding : unreadable) text += "unreadable: " + finding.text + "\n";
         return text + (clean() ? "clean\n" : "NOT CLEAN\n");

@@ -65,7 +65,9 @@ pub(crate) enum InputError {
     #[error(transparent)]
     Capture(#[from] CaptureError),
     /// The declared layout of frames cannot be.
-    #[error("the layout of the frames cannot be: {0}; correct `frame`")]
+    #[error(
+        "frames cannot have the layout that `frame` declares: {0}; correct `frame` of this source's input"
+    )]
     Layout(#[from] input::LayoutError),
     /// The address where front ends should connect cannot be resolved.
     #[error(transparent)]

@@ -57,7 +57,7 @@ pub(crate) enum ProgramError {
     Killed { signal: i32, said: String },
     #[error("did not end within {}, and was killed{said}", time(*.limit))]
     TimeOver { limit: Duration, said: String },
-    #[error("was stopped before its end")]
+    #[error("was stopped by evb before its end, because the run was given up or this process ends")]
     Cancelled,
 }
 

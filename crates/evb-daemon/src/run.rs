@@ -146,7 +146,7 @@ pub enum RunError {
         path: PathBuf,
     },
     /// The run is over and accounted for, but its summary could not be written.
-    #[error("the summary of the run could not be written to {}: {reason}; its events are not affected; give this user the right to write there, or make room there, before the next run", path.display())]
+    #[error("the summary of the run, whose events are not affected, could not be written to {}: {reason}; give this user the right to write there, or make room there, before the next run", path.display())]
     Summary {
         /// Path of the summary.
         path: PathBuf,

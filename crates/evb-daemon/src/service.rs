@@ -68,7 +68,7 @@ impl Service {
                     Err(hanging) => {
                         let limit = limit.unwrap_or_default();
                         tracing::warn!(
-                            "{} made no progress for {}; after {} (WatchdogSec=), the service manager restarts this process; nothing is lost so far: check now whether a disk hangs, or the host is overloaded",
+                            "{} made no progress for {}, and after {} (WatchdogSec=) the service manager restarts this process; nothing is lost so far: check now whether a disk hangs, or the host is overloaded",
                             hanging.join(", "),
                             time(limit / 2),
                             time(limit)

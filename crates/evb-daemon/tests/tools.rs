@@ -93,8 +93,7 @@ fn states_of_alignment_are_shown_and_a_merge_into_format_1_says_that_it_loses_th
     let (code, out, err) = evbd(dir.path(), &["verify", "in"]);
     assert!(code == Some(0) && out.contains("  misaligned "), "{out}");
     assert!(err.contains("misaligned events: "), "{err}");
-    let lost =
-        "format 1 has no states of alignment and no numbers of lost packets: those of 1 event are left out";
+    let lost = "format 1 has no states of alignment and no numbers of lost packets: those of 1 event are left out; merge without `--format 1` to keep them";
     let (_, out, _) = evbd(dir.path(), &["merge", "in", "--out", "same"]);
     assert!(!out.contains("alignment"), "{out}");
     let (_, out, _) = evbd(dir.path(), &["merge", "in", "--out", "old", "--format", "1"]);

@@ -87,7 +87,9 @@ fn describe(file: &EventFile, out: &mut dyn Write) -> io::Result<()> {
     let index = match file.index_state() {
         IndexState::Present => "with index",
         IndexState::Absent => "without index (not closed; its records are read without one)",
-        IndexState::Damaged => "its index is damaged (its records are read without it)",
+        IndexState::Damaged => {
+            "its index is damaged (its records are read without it; `evbd merge` writes a right one)"
+        }
     };
     let sources: Vec<String> = header.sources.iter().map(ToString::to_string).collect();
     writeln!(out, "file {}, {}, {index}, by {}", header.sequence, file.size(), text_of(&header.creator))?;

@@ -136,7 +136,9 @@ fn fate(not_accepted: &[EventId], gone: &[EventId]) -> String {
         [first, .., last] => Some(format!("{} events ({first} to {last}) are", events.len())),
     };
     match (named(not_accepted), named(gone)) {
-        (None, None) => "all its events are in the file".to_owned(),
+        (None, None) => {
+            "all its events are in the file, so nothing is lost: make room or repair the disk".to_owned()
+        }
         (Some(events), None) => {
             format!("{events} not in the file: make room or repair the disk, and write again")
         }

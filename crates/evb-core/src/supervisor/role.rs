@@ -305,7 +305,7 @@ impl SupervisorRole {
             tracing::error!(
                 run,
                 lost,
-                "run {run} has lost {events}: {}; the summary names the causes and what to do",
+                "run {run} has lost {events}: {}; the supervisor prints a summary at the end, whose lines `problem` say what to do",
                 report.verdict
             );
         }

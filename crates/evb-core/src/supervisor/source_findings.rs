@@ -38,8 +38,8 @@ fn nothing(_: &SourceSummary) -> String {
 const PROBLEMS: [FindingKind; 10] = [
     FindingKind {
         amount: lost_count,
-        one: "{source} delivered {detail} fragments, none for the last {amount} events: if its board numbers what it sees, it may have missed as many triggers before, and later fragments are in wrong events, which a `clock` of the source would show",
-        others: "{sources} more sources delivered no fragments for up to {most} events at the end: their boards may have missed triggers, which a `clock` of each would show",
+        one: "{source} delivered {detail} fragments, none for the last {amount} events: its board may have missed as many triggers before, so that later fragments are in wrong events; look at its trigger input, and set its `clock`, so that evb can tell",
+        others: "{sources} more sources delivered no fragments for up to {most} events at the end: their boards may have missed triggers, so that later fragments are in wrong events; look at their trigger inputs, and set their `clock`, so that evb can tell",
         detail: |source| {
             format!("{} of {}", source.fragments, source.fragments.saturating_add(source.missing))
         },
@@ -53,13 +53,13 @@ const PROBLEMS: [FindingKind; 10] = [
     FindingKind {
         amount: |source| source.crc_errors,
         one: "{amount} fragments of {source} were damaged on the way (wrong checksum), now lost: check the network and the memory of its host",
-        others: "up to {most} fragments of each of {sources} more sources were damaged on the way, and are lost: check their network",
+        others: "up to {most} fragments of each of {sources} more sources were damaged on the way, and are lost: check the network and the memory of their hosts",
         detail: nothing,
     },
     FindingKind {
         amount: |source| source.lossy,
-        one: "{amount} fragments of {source} in complete events lack packets{detail}: look at its board, the network, and the receive buffer of the socket",
-        others: "{sources} more sources have lost packets in up to {most} fragments each, of complete events: look at their boards, the network, and the receive buffers",
+        one: "{amount} fragments of {source} in complete events lack packets{detail}: look for losses at its board and in the network, and raise `receive_buffer` of its input if the kernel dropped any",
+        others: "{sources} more sources have lost packets in up to {most} fragments each, of complete events: look for losses at their boards and in the network, and raise `receive_buffer` of their inputs",
         detail: |source| {
             let (lost, drops) = (counted(source.lost_packets, "packet"), source.socket_drops);
             format!(" ({lost} lost in all, of which the kernel dropped {drops})")
@@ -73,14 +73,14 @@ const PROBLEMS: [FindingKind; 10] = [
     },
     FindingKind {
         amount: |source| source.contradictions,
-        one: "the readout of {source} sent {amount} fragments of events of which it had sent a different one before, and evb kept the first: compare its event ids with those of other sources{detail}",
-        others: "{sources} more sources got up to {most} different second fragments of events each, and evb kept the first: compare their event ids",
-        detail: |source| source.contradiction.map_or_else(String::new, |first| format!("; {first}")),
+        one: "the readout of {source} sent {amount} fragments with an event id that it had given to other data before, and evb kept the first: find out why the readout gives an event id twice{detail}",
+        others: "the readouts of {sources} more sources gave up to {most} event ids each to different data a second time, and evb kept the first: find out why the readouts give event ids twice",
+        detail: |source| source.contradiction.map_or_else(String::new, |first| format!(" ({first})")),
     },
     FindingKind {
         amount: |source| source.unplaced,
         one: "{amount} fragments of {source} have no event{detail}: reset the boards before each run and never in a run, or correct `counter`",
-        others: "up to {most} fragments of each of {sources} more sources have no event, because trigger counters fell or leapt: see their logs",
+        others: "up to {most} fragments of each of {sources} more sources have no event, because trigger counters fell or leapt: reset the boards before each run and never in a run, or correct `counter`",
         detail: |source| match source.counter_resets {
             0 => ", because the trigger counter of its boards did not begin as configured".to_owned(),
             resets => {
@@ -91,20 +91,20 @@ const PROBLEMS: [FindingKind; 10] = [
     },
     FindingKind {
         amount: |source| source.lost_wraps,
-        one: "{amount} fragments of {source} have no event, because the trigger counter of its boards may have wrapped unseen: find out why they were silent, or use more bits",
-        others: "up to {most} fragments of each of {sources} more sources have no event, because trigger counters may have wrapped unseen: find out why the boards were silent, or use more bits",
+        one: "{amount} fragments of {source} have no event, because the trigger counter of its boards may have wrapped unseen while they were silent: find out why they sent nothing for so long, or let them send a counter of more bits",
+        others: "up to {most} fragments of each of {sources} more sources have no event, because trigger counters may have wrapped unseen: find out why the boards sent nothing for so long, or let them send counters of more bits",
         detail: nothing,
     },
     FindingKind {
         amount: |source| source.counter_invalid,
-        one: "{amount} fragments of {source} have no event, because their trigger counter has too many bits or does not grow in its steps: correct `counter`, or what the boards send",
-        others: "up to {most} fragments of each of {sources} more sources have a trigger counter that cannot be: correct `counter`",
+        one: "{amount} fragments of {source} have no event, because their trigger counter has more bits than configured, or does not grow by the configured `step`: correct `counter`, or what the boards send",
+        others: "up to {most} fragments of each of {sources} more sources have no event, because their trigger counter does not fit the configuration: correct `counter` of the sources, or what the boards send",
         detail: nothing,
     },
     FindingKind {
         amount: |source| source.counter_zero_skips,
-        one: "the trigger counter of {source} left out 0 as it wrapped ({detail}): if it skips 0, the fragments behind each wrap are built into later events than their own; compare the timestamps",
-        others: "the trigger counters of {sources} more sources left out 0 at up to {most} wraps each: compare their timestamps",
+        one: "the trigger counter of {source} left out 0 as it wrapped ({detail}): its boards missed that trigger, or skip 0, so that all later fragments are in wrong events; compare the timestamps (`evbd verify --align CONFIG`)",
+        others: "the trigger counters of {sources} more sources left out 0 at up to {most} wraps each: boards that skip 0 have all later fragments in wrong events; compare the timestamps (`evbd verify --align CONFIG`)",
         detail: |source| counted(source.counter_zero_skips, "time"),
     },
 ];
@@ -118,8 +118,8 @@ const REMARKS: [FindingKind; 14] = [
     },
     FindingKind {
         amount: |source| if source.sporadic { source.closed.saturating_add(source.late) } else { 0 },
-        one: "{amount} fragments of {source} came too late for their events (late, sporadic): a longer `wait` keeps more of them",
-        others: "up to {most} fragments of each of {sources} more sporadic sources came too late for their events: a longer `wait` keeps more of them",
+        one: "{amount} fragments of {source}, which is sporadic, came too late for their events, and were not used; a longer `wait` would keep more of them, else nothing needs to be done",
+        others: "up to {most} fragments of each of {sources} more sporadic sources came too late for their events, and were not used; a longer `wait` would keep more of them, else nothing needs to be done",
         detail: nothing,
     },
     FindingKind {
@@ -136,14 +136,14 @@ const REMARKS: [FindingKind; 14] = [
     },
     FindingKind {
         amount: |source| if source.front_end_protocol == 1 { source.run_not_stated } else { 0 },
-        one: "{source}: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does: update it, else fragments of an earlier run may get into events",
-        others: "{sources} more sources: their front ends speak protocol 1, which does not state the run of fragments; protocol 2 does: update them, else fragments of an earlier run may get into events",
+        one: "{source}: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does: update the front end, else fragments of an earlier run may get into events",
+        others: "{sources} more sources: their front ends speak protocol 1, which does not state the run of fragments; protocol 2 does: update the front ends, else fragments of an earlier run may get into events",
         detail: nothing,
     },
     FindingKind {
         amount: |source| if source.front_end_protocol > 1 { source.run_not_stated } else { 0 },
-        one: "{source}: its front end did not state the run of {amount} fragments, which may be of another one: let it state the run, as protocol 2 can",
-        others: "{sources} more sources: their front ends did not state the run of up to {most} fragments each: let them state it, as protocol 2 can",
+        one: "{source}: its front end did not state the run of {amount} fragments, which may be of another run: let the front end state it, as protocol 2 can",
+        others: "{sources} more sources: their front ends did not state the run of up to {most} fragments each, which may be of another run: let the front ends state it, as protocol 2 can",
         detail: nothing,
     },
     FindingKind {
@@ -154,35 +154,35 @@ const REMARKS: [FindingKind; 14] = [
     },
     FindingKind {
         amount: |source| source.malformed,
-        one: "front ends of {source} sent {amount} fragments that were cut off, malformed, or with an event id that cannot be (ids start at 1), now lost: correct what they send",
-        others: "front ends of {sources} more sources sent up to {most} malformed fragments each, now lost: correct what they send",
+        one: "front ends of {source} sent {amount} fragments that were cut off, malformed, or with an event id that cannot be (ids start at 1), now lost: correct what the front ends send",
+        others: "front ends of {sources} more sources sent up to {most} malformed fragments each, now lost: correct what the front ends send",
         detail: nothing,
     },
     FindingKind {
         amount: |source| source.garbage_bytes,
-        one: "the boards of {source} sent {amount} B that belong to no frame; {detail} for the next frame: compare what they send with `frame` (`evbd frames`)",
-        others: "the boards of {sources} more sources sent up to {most} B each that belong to no frame: see their logs",
-        detail: |source| format!("evb looked {}", counted(source.resyncs, "time")),
+        one: "the boards of {source} sent {amount} B that belong to no frame, and {detail} for the next one: compare what they send with `frame` of its input (`evbd frames` helps)",
+        others: "the boards of {sources} more sources sent up to {most} B each that belong to no frame: compare what they send with `frame` of their inputs (`evbd frames` helps)",
+        detail: |source| format!("evb searched {}", counted(source.resyncs, "time")),
     },
     FindingKind {
         amount: |source| source.unused_packets,
         one: "{source} did not use {amount} packets that came twice, too late, or from another sender: look at the network, and at `from` of its input",
-        others: "{sources} more sources did not use up to {most} packets each that came twice, too late, or from another sender: look at the network",
+        others: "{sources} more sources did not use up to {most} packets each that came twice, too late, or from another sender: look at the network, and at `from` of their inputs",
         detail: nothing,
     },
     FindingKind {
         amount: |source| source.repeats.saturating_add(source.repeats_not_compared),
-        one: "the readout of {source} repeated {amount} fragments, and evb kept the first ones, so no event is affected, and nothing needs to be done{detail}",
+        one: "the readout of {source} repeated {amount} fragments{detail}, and evb kept the first ones, so no event is affected, and nothing needs to be done",
         others: "the readouts of {sources} more sources repeated up to {most} fragments each, and evb kept the first ones, so no event is affected, and nothing needs to be done",
         detail: |source| match source.repeats_not_compared {
             0 => String::new(),
-            old => format!("; {old} came too late to be compared with them"),
+            old => format!(" ({old} came too late to be compared with the first ones)"),
         },
     },
     FindingKind {
         amount: |source| source.counter_skipped.saturating_sub(source.counter_late),
-        one: "the trigger counter of {source} left out {amount} numbers in {detail}: its boards missed triggers, or their fragments were lost: look at the boards and their links",
-        others: "the trigger counters of {sources} more sources left out up to {most} numbers each: look at the boards and their links",
+        one: "the trigger counter of {source} left out {amount} numbers in {detail}: its boards missed triggers, or fragments got lost; look at the boards and their links",
+        others: "the trigger counters of {sources} more sources left out up to {most} numbers each: their boards missed triggers, or fragments got lost; look at the boards and their links",
         detail: |source| counted(source.counter_gaps, "gap"),
     },
     FindingKind {
@@ -193,8 +193,8 @@ const REMARKS: [FindingKind; 14] = [
     },
     FindingKind {
         amount: |source| source.unexpected,
-        one: "{amount} fragments of {source} belonged to no event of the run, and were not used: compare its event ids with the triggers",
-        others: "up to {most} fragments of each of {sources} more sources belonged to no event of the run, and were not used: compare their event ids with the triggers",
+        one: "{amount} fragments of {source} belonged to no event of the run, and were not used: compare the event ids of its readout with the numbers of the triggers",
+        others: "up to {most} fragments of each of {sources} more sources belonged to no event of the run, and were not used: compare the event ids of their readouts with the numbers of the triggers",
         detail: nothing,
     },
 ];
@@ -205,7 +205,9 @@ impl FindingKind {
         let amount = (self.amount)(source);
         let of_one =
             self.one.replace("last {amount} events", "last event").replace("as many triggers", "one");
-        let of_one = of_one.replace("{amount} fragments", "1 fragment").replace("{amount} events", "1 event");
+        let nouns = ["fragment", "event", "number", "packet"].into_iter();
+        let of_one = nouns
+            .fold(of_one, |text, noun| text.replace(&format!("{{amount}} {noun}s"), &format!("1 {noun}")));
         let of_one = of_one.replace(" were ", " was ");
         let sentence = if amount == 1 { &of_one } else { self.one };
         let sentence = sentence.replace("{source}", &source.named()).replace("{amount}", &amount.to_string());

@@ -153,7 +153,7 @@ impl Verdicts<'_> {
         let (named, since) = (self.core.plan.named(Peer::Source(source)), finding.since);
         let sentence = finding.verdict.sentence(|clock| self.name_of(clock));
         let or = match finding.is_disputed {
-            true => "; or the other sources did the contrary, which a third clock would tell",
+            true => " (or the other sources did the contrary: only a third source with a `clock` could tell)",
             false => "",
         };
         let text = format!("since event {since}, {named} {sentence}{or}");

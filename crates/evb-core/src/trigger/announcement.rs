@@ -48,7 +48,7 @@ pub enum Asked {
 pub enum TriggerMessageError {
     /// The bytes are neither a number nor an announcement.
     #[error(
-        "the message is neither an announcement (`evbt`, number, time) nor a number as text: look which program sends to this port"
+        "the message is neither an announcement (`evbt`, number, time) nor a number as text: look which program sends such messages to the trigger port"
     )]
     Form,
     /// The message requests more than [`MAX_COUNT`] triggers at once.

@@ -83,7 +83,7 @@ impl TriggerNumbers {
                 tracing::warn!(
                     number,
                     last,
-                    "ignored an announcement of trigger {number}, and made no event of it, because it is more than {MAX_COUNT} ahead of trigger {last}, the last one: check whether another program sends triggers to this port"
+                    "ignored an announcement of trigger {number}, and made no event of it, because it is more than {MAX_COUNT} ahead of trigger {last}, the last one: let the trigger program count in steps of 1, and check whether another program sends triggers to the same port"
                 );
             }
             return Judged::TooFarAhead;

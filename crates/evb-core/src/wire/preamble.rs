@@ -49,9 +49,7 @@ pub enum PreambleError {
     },
     /// The peer wants another kind of connection than this port serves; for example, a source
     /// connects to the supervisor's port to open a lane.
-    #[error(
-        "wrong port: the peer wants a connection of kind {wanted} (1: to the supervisor, 2: to a builder), which this port does not serve; check the addresses in the configuration"
-    )]
+    #[error("wrong port: the other side wants to reach {}, which does not listen on this port; correct that address in its configuration", reached(*.wanted))]
     Kind {
         /// Number of the kind of connection that the peer wants.
         wanted: u8,
@@ -61,6 +59,15 @@ pub enum PreambleError {
         "the peer protects its connection by method {0}, which this version does not know: install the same release on both hosts"
     )]
     Protection(u8),
+}
+
+/// Returns who listens for connections of the kind with that number.
+fn reached(wanted: u8) -> String {
+    match wanted {
+        1 => "the supervisor".to_owned(),
+        2 => "a builder".to_owned(),
+        kind => format!("a role that this release of evb does not know ({kind})"),
+    }
 }
 
 /// Returns the preamble of an unprotected connection of that kind.

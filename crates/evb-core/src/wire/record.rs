@@ -136,7 +136,7 @@ pub enum RecordError {
     #[error("it sent a record that is cut off")]
     Truncated,
     /// A range in a commit or request is empty, or ends before it begins.
-    #[error("it sent the range {start}..{end}, which is not a range")]
+    #[error("it sent a range of bytes that is empty, or ends before it begins ({start}..{end})")]
     Range {
         /// Start of the range, as the peer stated it.
         start: u64,

@@ -57,7 +57,7 @@ pub(super) fn start(bound: std::net::TcpListener, lead: RunControl, guard: Arc<G
             match TcpListener::from_std(bound) {
                 Ok(listener) => serve(listener, desk).await,
                 Err(error) => {
-                    tracing::warn!(%error, "run control cannot accept connections: {error}; the run goes on, but the page and `evbd ctl` do not work; end evbd with SIGTERM, which drains the run, and start it again")
+                    tracing::warn!(%error, "run control cannot accept connections, so the page and `evbd ctl` do not work while the run goes on: {error}; end evbd with SIGTERM, which ends the run in order, and start it again")
                 }
             }
         });

@@ -36,7 +36,7 @@ pub(super) enum AskError {
     Operator(String),
     /// No connection to the address was possible.
     #[error(
-        "no run control at {address}: {reason}; the command was not given; start evbd there with a section [control] or with --control, or give its address with --url or --config"
+        "run control does not answer at {address}, so the command was not given: {reason}; start evbd there with a section [control] or with --control, or give its address with --url or --config"
     )]
     Unreachable {
         /// Address of run control.
@@ -83,7 +83,7 @@ pub(super) fn address(url: &str) -> Result<Endpoint, AskError> {
     let rest = match url.split_once("://") {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => rest,
         Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
-            return wrong("evbd speaks HTTP without TLS; a proxy that adds TLS is not for `evbd ctl`");
+            return wrong("evbd speaks HTTP without TLS, and `evbd ctl` cannot use a proxy that adds TLS");
         }
         Some((scheme, _)) => return wrong(&format!("evbd does not speak `{scheme}`")),
         None => url,
@@ -91,7 +91,7 @@ pub(super) fn address(url: &str) -> Result<Endpoint, AskError> {
     let authority = rest.trim_end_matches('/');
     let authority = authority.strip_suffix("/v1").unwrap_or(authority).trim_end_matches('/');
     if authority.contains('@') {
-        return wrong("it names a user; evbd takes a secret from a file (--token-file)");
+        return wrong("it names a user, but evbd takes a secret from a file only (--token-file FILE)");
     }
     authority.parse().or_else(|error: EndpointError| wrong(&error.to_string()))
 }

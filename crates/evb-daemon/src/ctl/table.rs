@@ -198,13 +198,17 @@ fn peers(text: &mut String, survey: &Value) {
     let all = counted(sources.len() as u64, "source");
     let _ = writeln!(text, "\n  {well} of {all} up, and missing in no event");
     for source in sources.iter().filter(|source| source["exclusion"].is_string() || source["absent"] != 0) {
-        let role = match source["exclusion"].as_str() {
-            Some(why) => format!("is excluded ({why})"),
-            None if source["expendable"] == true => "is expendable".to_owned(),
-            None => "is included again".to_owned(),
+        let rest = "nothing needs to be done".to_owned();
+        let (role, remedy) = match source["exclusion"].as_str() {
+            Some(why) => {
+                let remedy = format!("once it is well, `evbd ctl include source {}`", source["id"]);
+                (format!("is excluded ({why})"), remedy)
+            }
+            None if source["expendable"] == true => ("is expendable".to_owned(), rest),
+            None => ("is included again".to_owned(), rest),
         };
         let absent = number_of(&source["absent"], "event");
-        let _ = writeln!(text, "  source {} {role}: {absent} complete without it", named(source));
+        let _ = writeln!(text, "  source {} {role}: {absent} complete without it; {remedy}", named(source));
     }
     for source in sources.iter().filter(|source| !all_well(source)) {
         let _ = writeln!(
@@ -221,7 +225,7 @@ fn peers(text: &mut String, survey: &Value) {
     for source in sources.iter().filter(not_proven).take(NAMED) {
         let _ = writeln!(
             text,
-            "  source {}: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does: update it, else fragments of an earlier run may get into events",
+            "  source {}: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does: update the front end, else fragments of an earlier run may get into events",
             named(source)
         );
     }

@@ -151,7 +151,7 @@ impl Boundary {
         if let Err(reason) = self.carry_out("on_stop", hook, &input, self.ends(Ending::Now)).await {
             tracing::warn!(
                 source = self.source,
-                "{reason}; run {} has ended and is not affected: look at the board before the next one",
+                "{reason}; run {} has ended and is not affected: correct that, or look at the board, before the next run",
                 run.0
             );
         }
@@ -167,7 +167,11 @@ impl Boundary {
     ) -> Result<(), String> {
         let (Hook { action, timeout: limit }, source) = (hook, self.source);
         let part = format!("{key} of source {source}");
-        tracing::info!(source, "waiting for {part} ({action}, within {})", time(*limit));
+        tracing::info!(
+            source,
+            "waiting for {part} ({action}, within {}); nothing needs to be done meanwhile",
+            time(*limit)
+        );
         let began = Instant::now();
         let done = match action {
             Action::Run(words) => {
@@ -185,7 +189,11 @@ impl Boundary {
         };
         match done {
             Ok(()) => {
-                tracing::info!(source, "{part} has succeeded in {}", time(began.elapsed()));
+                tracing::info!(
+                    source,
+                    "{part} has succeeded in {}; nothing needs to be done",
+                    time(began.elapsed())
+                );
                 Ok(())
             }
             Err(reason) => Err(format!("{key} failed: {reason}")),

@@ -77,7 +77,7 @@ impl<'a> Output<'a> {
                 program,
                 stream,
                 more,
-                "{part}: {program}: {lines} more on {stream}, which the log does not show"
+                "{part}: {program}: {lines} more on {stream}, which the log does not show; nothing needs to be done"
             );
         }
         let last = plain(&String::from_utf8_lossy(&self.last), LAST);

@@ -176,7 +176,7 @@ impl Host {
             match role? {
                 Ok(role) => joined.push(role),
                 Err(error) if *is_stopping => {
-                    tracing::info!(%error, "nothing needs to be done for this run, which ends; it did so before a role of this process had joined it. Only if that role does not join the next run either, act on this: {error}");
+                    tracing::info!(%error, "the run ended before a role of this process had joined it, so nothing needs to be done now; only if that role does not join the next run either, act on this: {error}");
                 }
                 Err(error) => return Err(error),
             }

@@ -55,7 +55,7 @@ pub(super) fn missing(config: &Config, origin: &Origin, hosted: &[Peer]) -> Prob
 fn missing_files<'a>(config: &Config, origin: &'a Origin, hosted: &[Peer]) -> Look<'a> {
     let mut look = Look { origin, severity: Severity::Error, list: Vec::new() };
     if let Err(error) = admission_rule(&config.security) {
-        let remedy = "all peers need a copy of the same key file, which only their users can read";
+        let remedy = "give every host a copy of the same key file, which only the user of evb there can read (`chmod 600`)";
         look.refuse("security.key_file", None, error.to_string(), remedy);
     }
     if let Some(control) = &config.control {

@@ -74,7 +74,7 @@ fn words(now: &Progress, rate: f64) -> String {
             words
         }
         RunState::Stopping => format!("draining: {} under way", now.outstanding),
-        RunState::Ended => "closing the ledger".to_owned(),
+        RunState::Ended => "the run is over: adding up what became of its triggers".to_owned(),
     }
 }
 

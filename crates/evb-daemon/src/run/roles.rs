@@ -64,7 +64,7 @@ fn here(config: &Config, origin: &Origin) -> Result<Vec<Peer>, RunError> {
     let locations = Locations::of(config);
     for (host, (roles, reason)) in locations.unknown() {
         tracing::warn!(
-            "{}: the host `{host}` is {reason}; evbd takes it for another host unless this host has that name; if it is this host, correct the name, DNS or /etc/hosts, else nothing needs to be done",
+            "{}: the host `{host}` is {reason}, and evbd takes it for another host unless this host has that name; if it is this host, correct the name, DNS or /etc/hosts, else nothing needs to be done",
             roles_in_words(&roles)
         );
     }
@@ -76,7 +76,10 @@ fn here(config: &Config, origin: &Origin) -> Result<Vec<Peer>, RunError> {
     if here.is_empty() {
         return Err(RunError::Operator(locations.nobody_here(origin.file())));
     }
-    tracing::info!("by their addresses, this host runs these parts of the system: {}", roles_in_words(&here));
+    tracing::info!(
+        "by the addresses in the configuration, this host runs {}; if these are not the right ones, correct the addresses, else nothing needs to be done",
+        roles_in_words(&here)
+    );
     Ok(here)
 }
 

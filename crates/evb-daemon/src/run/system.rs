@@ -59,7 +59,8 @@ impl FromFile {
         let admitted = admitted.map_err(|error| refused(&error, "correct the file, then configure again"))?;
         if !admitted.warnings.is_empty() {
             tracing::warn!(
-                "the configuration has warnings, and is used all the same; each says what to do:\n{}",
+                "the configuration {} has warnings, and is used all the same; each says what to do:\n{}",
+                self.path.display(),
                 admitted.warnings
             );
         }

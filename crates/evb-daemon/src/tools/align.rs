@@ -207,14 +207,18 @@ impl fmt::Display for AlignReport {
             let name = reports.find(|report| report.source == source.number()).map(|report| &report.name);
             let named = Peer::Source(*source).named(name.map_or("", |name| name));
             let or = if *disputed {
-                "; or the other sources did the contrary: a third clock would tell"
+                " (or the other sources did the contrary: only a third source with a `clock` could tell)"
             } else {
                 ""
             };
             writeln!(f, "  since event {since}: {named} {text}{or}")?;
         }
         if self.further > 0 {
-            writeln!(f, "  and {}, not listed here", counted(self.further, "further episode"))?;
+            writeln!(
+                f,
+                "  and {}, not listed here: deal with those above first, then compare again",
+                counted(self.further, "further finding")
+            )?;
         }
         if !self.is_aligned() {
             writeln!(

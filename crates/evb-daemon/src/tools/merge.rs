@@ -1,16 +1,21 @@
 //! `evbd merge`: merges a run's files, of all builders, into files in event order.
 
 use std::{
+    collections::BTreeMap,
     io::{self, Write},
     path::PathBuf,
     process::ExitCode,
 };
 
 use evb_config::complain;
-use evb_core::{quantities::counted, units::Bytes};
+use evb_core::{
+    id::{Peer, SourceId},
+    quantities::counted,
+    units::Bytes,
+};
 use evb_file::{
-    Episode, MergeError, MergeReport, RealignReport, WriterOptions, few_of_each_file, format::FormatVersion,
-    merge_realigned, merge_watched,
+    Episode, Merge, MergeError, MergeReport, RealignReport, WriterOptions, few_of_each_file,
+    format::FormatVersion, merge_realigned, merge_watched,
 };
 
 use super::{
@@ -64,6 +69,9 @@ pub(crate) fn main(arguments: &MergeArguments) -> ExitCode {
         }
         Some(Err(error)) => return nothing_done(&error),
     };
+    // An error is reported by the merging itself.
+    let names = arguments.realign.then(|| Merge::open(paths, &selection).ok()).flatten();
+    let names = names.map(|merge| merge.identity().source_names.clone()).unwrap_or_default();
     let bar = bar::over(paths);
     let watch = |bytes: Bytes| bar.inc(bytes.count());
     let merged = match arguments.realign {
@@ -73,7 +81,7 @@ pub(crate) fn main(arguments: &MergeArguments) -> ExitCode {
     bar.finish_and_clear();
     match merged {
         Ok(report) => print(|out| {
-            let repaired = !arguments.realign || tell_repair(&report.realigned, out)?;
+            let repaired = !arguments.realign || tell_repair(&report.realigned, &names, out)?;
             let code = tell(&report, arguments.format, out)?;
             Ok(if repaired { code } else { ExitCode::FAILURE })
         }),
@@ -88,7 +96,11 @@ pub(crate) fn main(arguments: &MergeArguments) -> ExitCode {
 }
 
 /// Says what was repaired. Returns false if something could not be.
-fn tell_repair(report: &RealignReport, out: &mut dyn Write) -> io::Result<bool> {
+fn tell_repair(
+    report: &RealignReport,
+    names: &BTreeMap<SourceId, String>,
+    out: &mut dyn Write,
+) -> io::Result<bool> {
     let RealignReport { slips, others, moved, left_out, without } = report;
     if slips.is_empty() && others.is_empty() {
         writeln!(
@@ -101,14 +113,15 @@ fn tell_repair(report: &RealignReport, out: &mut dyn Write) -> io::Result<bool> 
         (others, "NOT repaired, because no number of missed or double triggers explains it"),
     ] {
         for Episode { source, since, text, disputed, .. } in episodes {
-            let or = if *disputed { "; or the other sources did the contrary" } else { "" };
-            writeln!(out, "{what}: since event {since}, source {source} {text}{or}")?;
+            let or = if *disputed { " (or the other sources did the contrary)" } else { "" };
+            let named = Peer::Source(*source).named(names.get(source).map_or("", String::as_str));
+            writeln!(out, "{what}: since event {since}, {named} {text}{or}")?;
         }
     }
     if !slips.is_empty() {
         writeln!(
             out,
-            "{} moved to their events; {} left out for want of an event; {} marked incomplete for want of such a fragment",
+            "{} moved to their events; {} left out, as no event in the files matches; {} marked incomplete, as no fragment matches",
             counted(*moved, "fragment"),
             counted(*left_out, "fragment"),
             counted(*without, "event")
@@ -136,7 +149,7 @@ fn tell(report: &MergeReport, format: FormatVersion, out: &mut dyn Write) -> io:
         let events = counted(report.without_states, "event");
         writeln!(
             out,
-            "format 1 has no states of alignment and no numbers of lost packets: those of {events} are left out"
+            "format 1 has no states of alignment and no numbers of lost packets: those of {events} are left out; merge without `--format 1` to keep them"
         )?;
     }
     for (count, [one, many], what) in [

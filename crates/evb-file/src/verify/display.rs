@@ -20,7 +20,12 @@ impl fmt::Display for VerifyReport {
         }
         for shared in &self.shared_numbers {
             let runs: Vec<String> = shared.runs.iter().map(ToString::to_string).collect();
-            writeln!(f, "several runs have the number {}: {}", shared.run, runs.join(", "))?;
+            writeln!(
+                f,
+                "several runs have the number {}: {}; choose one with `--run`, by the first digits of its id",
+                shared.run,
+                runs.join(", ")
+            )?;
         }
         for unreadable in &self.unreadable {
             writeln!(f, "unreadable: {}", unreadable.why)?;

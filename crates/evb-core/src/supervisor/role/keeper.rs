@@ -143,7 +143,7 @@ impl Keeper {
             Ok(()) if replaces => self.compact_at = self.shortest.max(2 * length),
             Ok(()) => {}
             Err(error) => {
-                tracing::warn!(path = name, %error, "cannot shorten the journal {name}, so it keeps growing, and the run goes on: {error}; make room on its disk, or make its directory writable");
+                tracing::warn!(path = name, %error, "the supervisor cannot shorten its journal {name}, which keeps growing while the run goes on: {error}; make room on its disk, or make its directory writable");
                 self.compact_at = length + self.shortest;
             }
         }
@@ -170,15 +170,19 @@ impl Keeper {
     pub(super) fn abandon(self, removed: Result<(), String>) -> String {
         let Self { name, fails, .. } = self;
         let error = fails.map_or_else(|| "the journal's thread ended".to_owned(), |(_, error)| error);
-        let mut problem =
-            format!("the journal {name} could not be written: {error}; the run went on without it");
-        if let Err(error) = removed {
-            problem += &format!(", and it could not be removed: {error}; remove it before the next start");
-        }
-        tracing::warn!(
-            "{problem}; keep this supervisor running until the run is over, because no other could go on with the run, and repair the disk"
+        let problem = format!(
+            "the supervisor's journal {name} could not be written, so the run went on without it: {error}"
         );
-        problem + "; repair its disk before the next run"
+        let and_remove = match removed {
+            Ok(()) => String::new(),
+            Err(error) => {
+                format!(", and remove the file before the next start, which evb could not do: {error}")
+            }
+        };
+        tracing::warn!(
+            "{problem}; keep this supervisor running until the run is over, because no other could go on with the run, and repair the disk{and_remove}"
+        );
+        problem + "; repair its disk before the next run" + &and_remove
     }
 
     /// Handles the passage of time: notes if the run has to wait for the disk, and logs a long wait
@@ -191,7 +195,7 @@ impl Keeper {
             self.is_told = true;
             tracing::warn!(
                 path = name,
-                "the disk of the supervisor's journal {name} does not answer, so the run takes no triggers until it does: look at the disk"
+                "the disk of the supervisor's journal {name} does not answer, so the run takes no triggers until it does; look with `iostat` whether the disk is overloaded, and with `dmesg` whether it fails"
             );
         } else if !self.is_stalled && mem::take(&mut self.is_told) {
             tracing::warn!(

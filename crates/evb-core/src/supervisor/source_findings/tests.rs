@@ -57,19 +57,19 @@ fn a_source_that_lacks_only_the_last_events_may_have_missed_triggers() {
         missing_by_cause: [(cause, missing)].into(),
         ..SourceSummary::default()
     };
-    let may_have = "in wrong events, which a `clock` of the source would show";
-    let of_board = "if its board numbers what it sees, it may have missed";
+    let of_board = "its board may have missed";
+    let what_to_do = "so that later fragments are in wrong events; look at its trigger input, and set its `clock`, so that evb can tell";
     let cases = [
         (
             source(1, 1, Cause::Silent),
             format!(
-                "source 7 delivered 999 of 1000 fragments, none for the last event: {of_board} one before, and later fragments are {may_have}"
+                "source 7 delivered 999 of 1000 fragments, none for the last event: {of_board} one before, {what_to_do}"
             ),
         ),
         (
             source(3, 3, Cause::Silent),
             format!(
-                "source 7 delivered 997 of 1000 fragments, none for the last 3 events: {of_board} as many triggers before, and later fragments are {may_have}"
+                "source 7 delivered 997 of 1000 fragments, none for the last 3 events: {of_board} as many triggers before, {what_to_do}"
             ),
         ),
         (
@@ -153,13 +153,13 @@ fn a_source_whose_fragments_do_not_state_their_run_says_so() {
     assert_eq!(
         said(1),
         [
-            "source 3: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does: update it, else fragments of an earlier run may get into events"
+            "source 3: its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does: update the front end, else fragments of an earlier run may get into events"
         ]
     );
     assert_eq!(
         said(2),
         [
-            "source 3: its front end did not state the run of 9 fragments, which may be of another one: let it state the run, as protocol 2 can"
+            "source 3: its front end did not state the run of 9 fragments, which may be of another run: let the front end state it, as protocol 2 can"
         ]
     );
 }
@@ -181,7 +181,7 @@ fn what_a_trigger_counter_shows_is_said() {
     assert_eq!(
         remarks(&found),
         [
-            "the trigger counter of source 3 left out 8 numbers in 2 gaps: its boards missed triggers, or their fragments were lost: look at the boards and their links",
+            "the trigger counter of source 3 left out 8 numbers in 2 gaps: its boards missed triggers, or fragments got lost; look at the boards and their links",
             "1 fragment of source 3 came after one with a later trigger counter, and was placed in their events all the same; nothing needs to be done"
         ]
     );
@@ -189,7 +189,7 @@ fn what_a_trigger_counter_shows_is_said() {
         problems(&found, true),
         [
             "70 fragments of source 3 have no event, because the trigger counter of its boards fell or leapt (1 reset): reset the boards before each run and never in a run, or correct `counter`",
-            "the trigger counter of source 3 left out 0 as it wrapped (1 time): if it skips 0, the fragments behind each wrap are built into later events than their own; compare the timestamps"
+            "the trigger counter of source 3 left out 0 as it wrapped (1 time): its boards missed that trigger, or skip 0, so that all later fragments are in wrong events; compare the timestamps (`evbd verify --align CONFIG`)"
         ]
     );
 }
@@ -205,7 +205,7 @@ fn late_fragments_of_a_sporadic_source_are_remarked_and_no_problem() {
         sporadic,
         ..SourceSummary::default()
     };
-    let said = "4 fragments of source 7 came too late for their events (late, sporadic): a longer `wait` keeps more of them";
+    let said = "4 fragments of source 7, which is sporadic, came too late for their events, and were not used; a longer `wait` would keep more of them, else nothing needs to be done";
     assert_eq!(remarks(&[source(true)]), [said]);
     assert_eq!(problems(&[source(true)], true), [""; 0]);
     assert_eq!(remarks(&[source(false)]), [""; 0]);

@@ -57,7 +57,7 @@ function presence(cell, peer) {
   if (!cell.firstChild) cell.append(document.createElement("span"));
   name(cell.firstChild, { silent: "flag bad", "no readout": "flag bad", absent: "flag warning", connecting: "flag warning" }[peer.presence] ?? "");
   text(cell.firstChild, peer.presence === "up" && peer.live?.age_s > 5 ? `up, ${peer.live.age_s.toFixed(0)} s ago` : peer.presence);
-  cell.title = peer.live?.front_end_protocol === 1 && peer.live.run_not_stated ? "its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does: update it, else fragments of an earlier run may get into events" : "";
+  cell.title = peer.live?.front_end_protocol === 1 && peer.live.run_not_stated ? "its front end speaks protocol 1, which does not state the run of its fragments; protocol 2 does: update the front end, else fragments of an earlier run may get into events" : "";
 }
 
 /// In place of "up", that a source is excluded; and for an expendable one, how many events are complete without it.
@@ -65,9 +65,9 @@ function owing(cell, s) {
   if (typeof s.exclusion === "string") {
     name(cell.firstChild, "flag warning");
     text(cell.firstChild, "excluded");
-    cell.title = `excluded: ${s.exclusion}; ${count(s.absent)} events are complete without it; include it with evbd ctl include source ${s.id}`;
+    cell.title = `excluded: ${s.exclusion}; ${count(s.absent)} events are complete without it; once it is well, include it with evbd ctl include source ${s.id}`;
   } else if (s.absent) {
-    cell.title = `${count(s.absent)} events are complete without it`;
+    cell.title = `${count(s.absent)} events are complete without it, which is expendable or was excluded; nothing needs to be done`;
   }
 }
 

@@ -8,7 +8,7 @@ use std::{
 
 use evb::source::PacingConfig;
 use evb_config::{BuilderEntry, Config, OffloadChoice, SourceEntry, Spin};
-use evb_core::{id::Peer, units::Rate};
+use evb_core::{id::Peer, quantities::split_remedy, units::Rate};
 use evb_net::{
     host::route::route,
     pacing::{
@@ -41,8 +41,11 @@ pub(super) fn executor(config: &Config, hosted: &[Peer]) -> Result<Option<Choice
 
 /// Returns the error for a key of the configuration that this host cannot fulfil.
 fn unmet(key: &'static str, error: &impl std::fmt::Display) -> RunError {
-    let remedy = "`evbd doctor` shows what this host can do".to_owned();
-    RunError::Unmet { key, reason: error.to_string(), remedy }
+    let text = error.to_string();
+    let (reason, remedy) = split_remedy(&text);
+    let remedy = remedy.map_or_else(String::new, |remedy| format!("{remedy}; "));
+    let remedy = remedy + "`evbd doctor` shows what this host can do";
+    RunError::Unmet { key, reason: reason.to_owned(), remedy }
 }
 
 fn software(spin: Spin) -> Result<Software, RunError> {

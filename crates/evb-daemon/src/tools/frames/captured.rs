@@ -76,7 +76,7 @@ impl Listing<'_> {
         }
         if counts.others > 0 {
             let others = counted(counts.others, "packet");
-            writeln!(self.out, "left      {others} of other kinds")?;
+            writeln!(self.out, "left      {others} that are neither UDP nor TCP, or of rare flows")?;
         }
         if used.is_empty() {
             let FlowFilter { from, to } = filter;
