@@ -1,6 +1,9 @@
 //! [`Event`]: a built event with its fragments. An incomplete event names the missing sources, with
 //! a cause for each.
 
+#[cfg(test)]
+mod tests;
+
 use core::{fmt, ops::Range};
 
 use serde::{Serialize, Serializer};
@@ -12,7 +15,8 @@ use crate::{
     units::Bytes,
 };
 
-/// The reason why a source has no fragment in an event.
+/// The reason why a source has no fragment in an event. Causes are ordered by their codes; those of
+/// a later version come last.
 ///
 /// ```
 /// use evb_core::event::Cause;
@@ -40,10 +44,10 @@ pub enum Cause {
     LostInNetwork,
     /// The run ended before the fragment had arrived.
     GivenUp,
-    /// Packets of the fragment were lost before they reached the source.
-    LostPackets,
     /// An operator excluded the source while the event waited for its fragment.
     Released,
+    /// Packets of the fragment were lost before they reached the source.
+    LostPackets,
     /// An operator had excluded the source from the run.
     Excluded,
     /// The source is expendable: events are complete without it.
