@@ -10,7 +10,7 @@
 //! | path | processors |
 //! |---|---|
 //! | `avx512` | x86-64 with VPCLMULQDQ and AVX-512 F, BW and VBMI (Ice Lake, Zen 4 and later) |
-//! | `pclmulqdq` | x86-64 with PCLMULQDQ and SSE4.1; `avx512` takes it for at most 128 bytes |
+//! | `pclmulqdq` | x86-64 with PCLMULQDQ and AVX; `avx512` takes it for at most 128 bytes |
 //! | [`crc_fast`] | all others |
 //!
 //! ```
