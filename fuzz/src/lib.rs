@@ -14,6 +14,7 @@
 
 pub mod script;
 pub mod seeds;
+pub mod checksum;
 pub mod records;
 pub mod control;
 pub mod handshake;

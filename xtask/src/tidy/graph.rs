@@ -8,8 +8,9 @@ use crate::repo::Repo;
 
 /// Names of the crates of this workspace, each with all evb crates that it may depend on. A crate
 /// that is not listed must not exist.
-const ALLOWED: [(&str, &[&str]); 20] = [
-    ("evb-core", &[]),
+const ALLOWED: [(&str, &[&str]); 21] = [
+    ("evb-crc", &[]),
+    ("evb-core", &["evb-crc"]),
     ("evb-shaper", &["evb-core"]),
     ("evb-net", &["evb-core"]),
     ("evb-file", &["evb-core"]),

@@ -26,10 +26,11 @@ const EVERYDAY: [&str; 16] = [
     "point", "points", "say", "weather", "words",
 ];
 /// Folders of the shipped crates.
-const SHIPPED: [&str; 8] = [
+const SHIPPED: [&str; 9] = [
     "src/",
     "crates/evb-config/src/",
     "crates/evb-core/src/",
+    "crates/evb-crc/src/",
     "crates/evb-daemon/src/",
     "crates/evb-file/src/",
     "crates/evb-host/src/",

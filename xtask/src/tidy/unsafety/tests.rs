@@ -7,6 +7,8 @@ fn unsafe_outside_the_net_is_found() {
     assert_eq!(check(&Repo::of(&[("tests/a.rs", text)])).len(), 2);
     assert_eq!(check(&Repo::of(&[("crates/evb-net/src/a.rs", text)])).len(), 0);
     assert_eq!(check(&Repo::of(&[("bindings/c/src/a.rs", text)])).len(), 0);
+    assert_eq!(check(&Repo::of(&[("crates/evb-crc/src/avx512.rs", text)])).len(), 0);
+    assert_eq!(check(&Repo::of(&[("crates/evb-crc/src/lib.rs", text)])).len(), 2);
     assert_eq!(check(&Repo::of(&[("bindings/python/src/a.rs", text)])).len(), 2);
 }
 
