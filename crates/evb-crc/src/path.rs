@@ -17,15 +17,12 @@ pub(crate) fn update(state: u64, bytes: &[u8]) -> u64 {
 /// Returns all paths that this processor supports, each with its name, for tests and measurements.
 /// The first is the fastest, which [`checksum`](crate::checksum) takes; the last is crc-fast.
 pub fn supported() -> Vec<(&'static str, Path)> {
-    let mut paths: Vec<(&'static str, Path)> = Vec::new();
     #[cfg(target_arch = "x86_64")]
-    {
-        use crate::{avx512, pclmulqdq};
-        paths.extend(avx512::path().map(|path| ("avx512", path)));
-        paths.extend(pclmulqdq::path().map(|path| ("pclmulqdq", path)));
-    }
-    paths.push(("crc_fast", crc_fast));
-    paths
+    let paths = [("avx512", crate::avx512::path()), ("pclmulqdq", crate::pclmulqdq::path())];
+    #[cfg(not(target_arch = "x86_64"))]
+    let paths: [(&'static str, Option<Path>); 0] = [];
+    let paths = paths.into_iter().filter_map(|(name, path)| Some((name, path?)));
+    paths.chain([("crc_fast", crc_fast as Path)]).collect()
 }
 
 /// Returns the state after `bytes`, computed by crc-fast.
