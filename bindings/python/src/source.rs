@@ -31,7 +31,8 @@ pub(crate) fn security(key_file: Option<PathBuf>) -> PyResult<Security> {
 /// Returns a time that Python states in seconds.
 pub(crate) fn seconds(count: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(count).map_err(|_| {
-        let text = format!("start_timeout = {count} is not a possible time; give seconds from 0 on, such as 10.0");
+        let text =
+            format!("start_timeout = {count} is not a possible time; give seconds from 0 on, such as 10.0");
         PyValueError::new_err(text)
     })
 }
@@ -55,7 +56,9 @@ fn clock((rate, bits, wrap, tolerance, accuracy): GivenClock) -> PyResult<Detect
         }
     };
     let tolerance = Duration::try_from_secs_f64(tolerance).map_err(|_| {
-        wrong(format!("tolerance = {tolerance} is not a possible time; give seconds from 1e-9 to 3600, such as 1e-6"))
+        wrong(format!(
+            "tolerance = {tolerance} is not a possible time; give seconds from 1e-9 to 3600, such as 1e-6"
+        ))
     })?;
     let mut clock = DetectorClock::new(rate, wrap);
     (clock.tolerance, clock.accuracy) = (tolerance, accuracy);
