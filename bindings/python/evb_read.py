@@ -1149,6 +1149,9 @@ def _print_event(event, with_bytes):
             row = part.payload[at : at + 16]
             text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
             _say("  %08x  %-48s |%s|" % (at, "".join("%02x " % byte for byte in row), text))
+    if any(part.alignment != ALIGNMENTS[0] for part in event.fragments):
+        _say("alignment tells whether the timestamp of a fragment agrees with those of the other sources; it is not known while the"
+             " clock of the source was still being learnt, or if no other clock was there")
 
 
 class _Tally:
@@ -1216,6 +1219,12 @@ class _Tally:
         if incomplete:
             _say("incomplete events: their other fragments are intact, and can be used; before the next run, check the process, the front"
                  " end and the network of the missing sources, whose logs say more")
+        if misaligned:
+            _say("misaligned events: the timestamp of a fragment disagrees with those of the other sources, so it may belong to another"
+                 " event; do not analyse these events before `evbd verify` has told which source slipped")
+        if lossy:
+            _say("lost packets: fragments of these events lack packets that did not reach their source, and all else of the events can be"
+                 " used; before the next run, check the network before the sources, which `evbd verify` names")
         if self.superseded:
             _say("superseded copies: nothing needs to be done; another builder built these events again, and the newer copy of each counts")
         return clean

@@ -86,15 +86,19 @@ impl From<PushError> for Failure {
 
 impl From<Refused> for Failure {
     fn from(error: Refused) -> Self {
-        let remedy = match error {
-            Refused::Oversize { .. } => {
-                "in C, max_fragment is `options.max_fragment`; the source did not take this fragment, and takes others"
+        let (reason, remedy) = match error {
+            Refused::Oversize { event, size, limit } => {
+                let (size, limit) = (size.count(), limit.count());
+                let reason = format!(
+                    "event {event}: the fragment has {size} B, more than max_fragment = {limit} B, so the source did not take it, and takes others"
+                );
+                (reason, "make the fragment smaller, or raise `options.max_fragment`")
             }
             Refused::TooFarAhead { .. } | Refused::EventZero => {
-                "the source did not take this fragment, and takes others"
+                (error.to_string(), "the source did not take this fragment, and takes others")
             }
         };
-        Self::new(EVB_REFUSED, EVB_FAULT_CALLER, error.to_string(), remedy)
+        Self::new(EVB_REFUSED, EVB_FAULT_CALLER, reason, remedy)
     }
 }
 

@@ -235,8 +235,9 @@ pub extern "C" fn evb_local_source(
         let index = usize::from(id).checked_sub(1);
         let found = index.and_then(|index| Some((index, local.run.sources().get(index)?)));
         let Some((index, found)) = found else {
-            let reason = format!("the system has no source {}", SourceId::new(id));
-            return Err(Failure::invalid(reason, "use an id from 1 to the number of sources"));
+            let (id, most) = (SourceId::new(id), local.run.sources().len());
+            let reason = format!("the system has no source {id}, as the ids of its sources are 1 to {most}");
+            return Err(Failure::invalid(reason, "use one of these ids"));
         };
         let failures = local.failures.get(index).cloned();
         source.write(handle::insert(OpenSource::new(found.clone(), local.largest, failures)));

@@ -83,10 +83,9 @@ impl Failures {
         let count = self.count.load(Relaxed);
         let events = if count == 1 { "event" } else { "events" };
         let reason = format!(
-            "the readout callback of source {source} failed for {count} {events}, first for event {event}: {reason}"
+            "the readout callback of source {source} failed for {count} {events}, incomplete without its fragment, first for event {event}: {reason}"
         );
-        let remedy =
-            "correct the callback; these events lack the fragment, and the ledger counts them as incomplete";
+        let remedy = "correct the callback";
         Err(Failure::new(evb_code::EVB_READOUT, evb_fault::EVB_FAULT_CALLER, reason, remedy))
     }
 

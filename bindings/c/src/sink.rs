@@ -188,12 +188,11 @@ pub unsafe extern "C" fn evb_sink_create_files(
         writer.fsync = match (options.fsync, options.reserved) {
             (0, 0) => FsyncPolicy::None,
             (1, 0) => FsyncPolicy::Commit,
+            (other, 0) => {
+                return Err(Failure::invalid(format!("`options.fsync` is {other}"), "set it to 0 or 1"));
+            }
             _ => {
-                let remedy = "set `fsync` to 0 or 1, and `reserved` to 0";
-                return Err(Failure::invalid(
-                    "`options.fsync` is neither 0 nor 1, or `options.reserved` is not 0",
-                    remedy,
-                ));
+                return Err(Failure::invalid("`options.reserved` is not 0", "set all fields to zero first"));
             }
         };
         Ok(AnySink::Files(Box::new(FileSink::new(directory, writer))))

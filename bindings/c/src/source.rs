@@ -219,8 +219,9 @@ pub unsafe extern "C" fn evb_source_try_push(
         source.source.try_push(fragment).map_err(|error| {
             let failure = match &error {
                 TryPushError::Full(_) => {
-                    let remedy = "try again later, or wait with evb_source_push";
-                    Failure::new(evb_code::EVB_FULL, evb_fault::EVB_FAULT_NONE, error.to_string(), remedy)
+                    let reason = "the backlog of the source is full, because builders are behind";
+                    let remedy = "push the fragment again later, or wait with evb_source_push";
+                    Failure::new(evb_code::EVB_FULL, evb_fault::EVB_FAULT_NONE, reason, remedy)
                 }
                 TryPushError::Refused { reason, .. } => Failure::from(*reason),
                 _ => Failure::ended(),

@@ -30,8 +30,10 @@ pub(crate) fn security(key_file: Option<PathBuf>) -> PyResult<Security> {
 
 /// Returns a time that Python states in seconds.
 pub(crate) fn seconds(count: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(count).map_err(|error| {
-        PyValueError::new_err(format!("start_timeout = {count}: {error}; give seconds from 0 on"))
+    Duration::try_from_secs_f64(count).map_err(|_| {
+        let text =
+            format!("start_timeout = {count} is not a possible time; give seconds from 0 on, such as 10.0");
+        PyValueError::new_err(text)
     })
 }
 
@@ -53,8 +55,11 @@ fn clock((rate, bits, wrap, tolerance, accuracy): GivenClock) -> PyResult<Detect
             return Err(wrong(text.to_owned()));
         }
     };
-    let tolerance = Duration::try_from_secs_f64(tolerance)
-        .map_err(|error| wrong(format!("tolerance = {tolerance}: {error}; give seconds from 0 on")))?;
+    let tolerance = Duration::try_from_secs_f64(tolerance).map_err(|_| {
+        wrong(format!(
+            "tolerance = {tolerance} is not a possible time; give seconds from 1e-9 to 3600, such as 1e-6"
+        ))
+    })?;
     let mut clock = DetectorClock::new(rate, wrap);
     (clock.tolerance, clock.accuracy) = (tolerance, accuracy);
     clock.check().map_err(|error| wrong(error.to_string()))?;

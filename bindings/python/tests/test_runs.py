@@ -117,7 +117,7 @@ def test_only_aligned_events(sample):
         assert [event.id for event in file] == [event.id for event in file[:]] == kept
         assert len(file) == 5 and file[3].id == 5 and file.event(5).id == 5
         assert sum(map(len, file.batches(2))) == 5
-        with pytest.raises(evb.NotFoundError, match="event 4 .* not aligned .source 2 disagrees"):
+        with pytest.raises(evb.NotFoundError, match="event 4 .* not aligned .the timestamp of source 2 disagrees"):
             file.event(4)
         with pytest.raises(evb.NotFoundError, match="no event 7"):
             file.event(7)

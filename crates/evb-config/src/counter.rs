@@ -107,13 +107,17 @@ pub(super) fn checked(
             None
         }
         (Some(bits), Some(given)) if given.bits != bits => {
-            let reason = format!("the counter in the frame has {bits} bits");
+            let reason =
+                format!("the counter in the frame has {bits} bits, and `bits` of the source differs");
             source.refuse("counter.bits", reason, format!("write bits = {bits}, or correct the frame"));
             None
         }
         (None, Some(_)) => {
-            let reason = "the frame has no counter";
-            source.refuse("counter", reason, "add counter = { at = 4, bytes = 4 } to the frame");
+            let reason =
+                "the frame has no counter, so there is none that `counter` of the source could describe";
+            let remedy =
+                "add counter = { at = 4, bytes = 4 } to the frame, or remove `counter` from the source";
+            source.refuse("counter", reason, remedy);
             None
         }
         (Some(bits @ 8..64), None) if !source.has("counter") => {

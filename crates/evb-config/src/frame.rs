@@ -338,7 +338,7 @@ fn remedy(error: &LayoutError) -> String {
             format!("correct `at`, `bytes` or `bits` of `{key}` or `{other}`; offsets count from 0")
         }
         LayoutError::Bits { .. } => {
-            "give `bits` within these bytes, and a `mask` with at least one of them".to_owned()
+            "give `bits` that the `bytes` of this field have, and a `mask` that keeps at least one of these bits".to_owned()
         }
         LayoutError::Mark { key: "magic" } => {
             "give at most 16 bytes, and a mask of as many, such as value = \"eb90\", mask = \"fff0\""

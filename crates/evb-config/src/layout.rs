@@ -220,17 +220,19 @@ fn refuse_links_with_two_rates(
     section: &str,
     entries: impl Iterator<Item = (String, u16, Option<Rate>)>,
 ) {
-    let mut first_rates: BTreeMap<String, Rate> = BTreeMap::new();
+    let mut firsts: BTreeMap<String, (u16, Rate)> = BTreeMap::new();
     for (link, id, rate) in entries {
         let Some(rate) = rate else { continue };
-        let first = *first_rates.entry(link.clone()).or_insert(rate);
+        let (other, first) = *firsts.entry(link.clone()).or_insert((id, rate));
         if first != rate {
             let key = format!("{section}.link_rate");
             let span = notes.keys.borrow().get(&problem::place_of(&key, id)).cloned();
-            let reason = format!("the link `{link}` of these {section}s has two rates: {first} and {rate}");
+            let reason = format!(
+                "the link `{link}` has two rates: {first} of {section} {other}, and {rate} of {section} {id}"
+            );
             let names = if section == "source" { "`bind` or `host`" } else { "`port`" };
             let remedy = format!(
-                "give every {section} on this link the same `link_rate`, and another {names} to a {section} on another link"
+                "give every {section} on this link the same `link_rate`, or another {names} to a {section} that is on another link"
             );
             notes.error(&key, span.unwrap_or(0..0), reason, remedy);
         }

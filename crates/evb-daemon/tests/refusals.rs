@@ -229,7 +229,7 @@ fn too_few_descriptors_are_refused_with_their_sum() {
         let said = String::from_utf8_lossy(&limited.stderr);
         assert_eq!(limited.status.code(), Some(code), "{command}: {said}");
         for part in [
-            "these roles need 268 file descriptors (64 for event data",
+            "the roles that run here need 268 file descriptors (64 for event data",
             &format!("may open {limit}"),
             "LimitNOFILE",
             "= key: builder",

@@ -371,11 +371,11 @@ def _the_event(found: Event | None, id: int, epoch: int | None, aligned: bool, p
     """Return the event that was looked for, or raise ``NotFoundError`` with the reason."""
     of_epoch = "" if epoch is None else f" of epoch {epoch}"
     if found is None:
-        raise NotFoundError(f"there is no event {id}{of_epoch} in {path}; look for it in the other files of the run")
+        raise NotFoundError(f"there is no event {id}{of_epoch} in {path}; give another event id, or look for it in other files of the run")
     if aligned and not found.aligned:
-        sources = ", ".join(str(fragment.source) for fragment in found.fragments if fragment.aligned is False)
+        sources = " and of ".join(f"source {fragment.source}" for fragment in found.fragments if fragment.aligned is False)
         raise NotFoundError(
-            f"event {id}{of_epoch} in {path} is not aligned (source {sources} disagrees): open without aligned=True to read it"
+            f"event {id}{of_epoch} in {path} is not aligned (the timestamp of {sources} disagrees with the others): open without aligned=True to read it"
         )
     return found
 

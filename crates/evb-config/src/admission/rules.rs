@@ -227,7 +227,7 @@ fn bursts(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Obje
         "the bursts of {lanes} lanes (source to builder) put up to {} at once into the port of {}, whose buffer has {port_buffer}: packets would be lost",
         worst.bursts, worst.name
     );
-    Some(Objection::new("shaping.burst", reason, "lower the burst, or use mode = \"credit\""))
+    Some(Objection::new("shaping.burst", reason, "lower `burst` of [shaping], or use mode = \"credit\""))
 }
 
 /// Warns of incast: without shaping, all sources send at once, and N fragments arrive in the buffer

@@ -27,6 +27,7 @@ pub(super) fn planned(config: &Config, planning: &Planning) -> String {
                 rows.collect::<Vec<_>>()
             },
         );
+        page += "  The grant path is the time from a builder's request for data (grant) to the arrival of the first byte.\n";
     }
     page + &limits(planning)
 }
@@ -159,8 +160,10 @@ fn by_stage(paths: &GrantPaths, group: &[&PortPlanning]) -> Option<String> {
         vec![name.to_owned(), time(p50), p99.map_or_else(|| "-".to_owned(), time), format!("{part:.3}")]
     };
     let rows: Vec<_> = stages.zip(parts).map(row).collect();
-    let title = format!("\nR by stage, as {} has it, at {}", path.file, names(group));
+    let title =
+        format!("\nR by stage, from a grant to its first byte, as {} has it, at {}", path.file, names(group));
     let mut page = table(&title, &["stage", "p50", "p99", "C·R/L of p50"], &rows);
+    page += "  C·R/L is the stage's time, as a part of the time for which a full budget keeps the link busy; above 1, it is partly idle.\n";
     if let Some(slowest) = path.slowest() {
         let _ = writeln!(page, "  Most of it: {}. What makes it shorter: {}", slowest.name, slowest.remedy);
     }

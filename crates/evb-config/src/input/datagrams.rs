@@ -146,13 +146,14 @@ impl GivenPackets {
                     let name = key.trim_start_matches("input.packets.");
                     let remedy =
                         format!("remove `{name}`, or give `number` in place of `offset` and `total`");
-                    source.refuse(key, "packets with an `offset` have no numbers", remedy);
+                    let reason = format!("packets with an `offset` have no numbers, so `{name}` is not used");
+                    source.refuse(key, reason, remedy);
                 }
                 beside.is_empty().then_some(PacketLayout::Placed { offset, total })
             }
             _ => {
-                let reason = "nothing tells where a packet belongs in its fragment";
-                let remedy = "give `number` and one of `count`, `fixed_count` and `last`, or `offset` and `total`, and nothing else";
+                let reason = "the keys of `packets` do not tell where a packet belongs in its fragment";
+                let remedy = "give either `number` with one of `count`, `fixed_count` and `last`, or `offset` with `total`, but not both";
                 source.refuse("input.packets", reason, remedy);
                 None
             }
@@ -263,7 +264,7 @@ impl GivenDatagrams {
             (None, _) => {
                 source.allow_host("input.listen", &listen.host);
                 if source.has("input.interface") && !source.has("input.group") {
-                    let reason = "`interface` belongs to `group`";
+                    let reason = "`interface` belongs to `group`: it says where the source joins a multicast group, and none is given";
                     source.refuse(
                         "input.interface",
                         reason,
@@ -294,7 +295,7 @@ pub(super) fn datagram_layout(
         return None; // Noted before.
     }
     if on_loss.is_some() && !source.has("input.packets") {
-        let reason = "`on_loss` belongs to `packets`: a datagram comes whole or not at all";
+        let reason = "`on_loss` belongs to `packets`: without them, each datagram is a fragment, and comes whole or not at all";
         source.refuse("input.on_loss", reason, "remove `on_loss`, or add `packets`");
     }
     let has_packets = source.has("input.packets");

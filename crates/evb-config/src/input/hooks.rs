@@ -90,8 +90,7 @@ impl GivenHook {
         let (run, send) = (format!("{key}.run"), format!("{key}.send"));
         let example = "run = [\"/opt/daq/arm\", \"--crate\", \"1\"]";
         if source.has(&run) && source.has(&send) {
-            let reason =
-                "`run` and `send` are both given, but evb runs a program or sends bytes to the board";
+            let reason = "`run` and `send` are both given, but evb does only one of the two: it runs a program, or sends bytes to the board";
             source.refuse(&send, reason, "remove `send`, or `run`");
         } else if source.has(&send) && !has_connection {
             let reason = "evb opens no connection to a board here, so it cannot send bytes (`send` is for `connect` and kind = \"stream\")";

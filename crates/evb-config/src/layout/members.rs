@@ -84,7 +84,7 @@ impl<'c> Members<'c> {
                 TrunkKind::Link => "neither a host, a port, a source, a builder nor a trunk",
             };
             let reason = format!("`{member}`, a member of {}, is {what}", in_words(&network.trunks[trunk]));
-            let remedy = names.suggestion(member, kind);
+            let remedy = names.suggestion(member, &network.trunks[trunk]);
             return self.note(trunk, reason, remedy);
         }
         for one in found {
@@ -222,17 +222,23 @@ impl<'c> Names<'c> {
         ids.iter().map(one).collect::<Option<_>>().unwrap_or_default()
     }
 
-    fn suggestion(&self, member: &str, kind: TrunkKind) -> String {
-        let is_fit =
-            |ones: &[One]| kind == TrunkKind::Link || ones.iter().any(|one| !matches!(one, One::Source(_)));
-        let names: Vec<&str> =
-            self.places.iter().filter(|(_, ones)| is_fit(ones)).map(|(name, _)| *name).collect();
+    /// Returns what to write in place of an unknown member: a name that is neither that of the
+    /// trunk nor one of its other members.
+    fn suggestion(&self, member: &str, of: &Trunk) -> String {
+        let is_fit = |name: &str, ones: &[One]| {
+            let has_builder = ones.iter().any(|one| !matches!(one, One::Source(_)));
+            let is_new = name != of.name && of.members.iter().all(|other| other != name);
+            is_new && (of.kind == TrunkKind::Link || has_builder)
+        };
+        let fit = self.places.iter().filter(|(name, ones)| is_fit(name, ones));
+        let names: Vec<&str> = fit.map(|(name, _)| *name).collect();
         let mut all = names.iter().take(LISTED).copied().collect::<Vec<_>>().join(", ");
         if names.len() > LISTED {
             all += ", …";
         }
-        let all = match kind {
-            TrunkKind::Buffer => format!("one of the ports here: {all}"),
+        let all = match of.kind {
+            _ if names.is_empty() => return "remove it: all that are here are members already".to_owned(),
+            TrunkKind::Buffer => format!("one of the ports or shared buffers here: {all}"),
             TrunkKind::Link => {
                 format!("one of the names here: {all}; or ids such as \"sources 1-4\" or \"builder 2\"")
             }

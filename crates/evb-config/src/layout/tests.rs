@@ -127,7 +127,10 @@ fn a_link_has_one_rate() {
     };
     let both = source(1, "1 Gbit/s") + &source(2, "10 Gbit/s");
     let problems = bad(&both);
-    assert!(problems.to_string().contains("has two rates: 1 Gbit/s and 10 Gbit/s"), "{problems}");
+    assert!(
+        problems.to_string().contains("has two rates: 1 Gbit/s of source 1, and 10 Gbit/s of source 2"),
+        "{problems}"
+    );
     assert_eq!(problems.line_of(problems.iter().next().expect("one")), 9);
     let text = format!("[network]\nlink_rate = \"2 Gbit/s\"\n{}", source(1, "1 Gbit/s"));
     let layout = crate::tests::good(&text).layout();

@@ -40,7 +40,7 @@ const FRAME: &str = "frame = { header = 8, counter = { at = 0, bytes = 4 } }";
 /// Wrong inputs: the keys, the key, reason and remedy.
 const WRONG: &[(&str, &str, &str, &str)] = &[
     ("", "frame", "has no `frame`", "frame = {"),
-    ("FRAME, packets = {}", "packets", "nothing tells where a packet belongs", "give `number`"),
+    ("FRAME, packets = {}", "packets", "do not tell where a packet belongs", "give either `number`"),
     (
         "FRAME, packets = { number = { at = 4, bytes = 2 } }",
         "packets",
@@ -53,7 +53,7 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
         "how many packets a fragment has",
         "give one of",
     ),
-    ("FRAME, packets = { offset = { at = 4, bytes = 2 } }", "packets", "nothing tells where", "`total`"),
+    ("FRAME, packets = { offset = { at = 4, bytes = 2 } }", "packets", "do not tell where", "`total`"),
     (
         "FRAME, packets = { offset = { at = 4, bytes = 2 }, total = { at = 6, bytes = 2 }, first = 1 }",
         "packets.first",

@@ -178,7 +178,7 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     (
         "[network]\nport_buffer = \"128 KiB\"\n[[network.shared]]\nname = \"asic\"\nbuffer = \"1 MiB\"\nmembers = [\"port7\"]\n",
         6,
-        &["`port7`", "ports here: 127.0.0.1"],
+        &["`port7`", "write one of the ports or shared buffers here: 127.0.0.1"],
     ),
     ("[[network.shared]]\nname = \"a\"\nbuffer = \"1 MiB\"\n", 1, &["members"]),
     ("[security]\nmode = \"psk\"\n", 1, &["no `key_file`", "evbd keygen"]),

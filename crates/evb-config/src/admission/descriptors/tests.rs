@@ -39,7 +39,7 @@ fn too_few_on_this_host_are_refused() {
     let problems = of(3125);
     let shown = problems.to_string();
     for part in [
-        "these roles need 3126 file descriptors (2000 for event data",
+        "the roles that run here need 3126 file descriptors (2000 for event data",
         "may open 3125",
         "LimitNOFILE",
         "test.toml:10:",

@@ -38,7 +38,7 @@ pub(in crate::admission) fn too_few(sum: &DescriptorSum) -> Option<Objection> {
     Some(Objection {
         key: KEY,
         weight: Weight::Fatal,
-        reason: format!("these roles need {} in one process, which may open {limit}", sum.in_words()),
+        reason: format!("the roles that run here need {} in one process, which may open {limit}", sum.in_words()),
         remedy: "raise the hard limit (`ulimit -Hn`, or LimitNOFILE= in the unit), or divide the roles among several \
                  processes (`evbd run --role`), each of which checks its own"
             .to_owned(),

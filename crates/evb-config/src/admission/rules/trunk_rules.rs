@@ -93,7 +93,7 @@ fn bursts_in_trunks(config: &Config, sums: &Sums) -> Option<Objection> {
         node.in_words(),
         node.buffer?
     );
-    Some(Objection::new("shaping.burst", reason, "lower the burst, or use mode = \"credit\""))
+    Some(Objection::new("shaping.burst", reason, "lower `burst` of [shaping], or use mode = \"credit\""))
 }
 
 /// Returns the trunk in whose buffer `held` exceeds the buffer by most.
