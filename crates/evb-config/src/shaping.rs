@@ -378,7 +378,7 @@ impl GivenShaping {
         if let Some((trunk, part)) = trunk {
             let found = &network.trunks[trunk];
             let reason = format!(
-                "one grant (chunk = {chunk}) takes {charge} of buffer with headers, more than a builder's part of {} `{}`, which is {part}: no source could send",
+                "one permission to send (chunk = {chunk}) takes {charge} of buffer with headers, more than a builder's part of {} `{}`, which is {part}: no source could send",
                 found.kind.word(),
                 found.name
             );
@@ -386,7 +386,7 @@ impl GivenShaping {
             return found.refuse(section.notes(), "buffer", reason, remedy);
         }
         let reason = format!(
-            "one grant (chunk = {chunk}) takes {charge} of buffer with headers, more than a builder's budget of {share}: no source could send"
+            "one permission to send (chunk = {chunk}) takes {charge} of buffer with headers, more than a builder's budget of {share}: no source could send"
         );
         let place = if self.chunk.is_some() { "chunk" } else { "budget" };
         let remedy = "make `chunk` smaller or `budget` larger, or let fewer builders share a port";
