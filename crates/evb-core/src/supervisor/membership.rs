@@ -275,7 +275,7 @@ impl PeerMembership<'_> {
         tracing::warn!(
             peer = named,
             reason,
-            "{named} cannot take part in the run, so it is refused: {reason}; correct that, and start it again"
+            "{named} cannot take part in the run, so it is refused: {reason}; correct that on its host, where the end of its log has the details, and start it again"
         );
         self.roster.note_parting(seat, reason.clone());
         Refusal::because(Reason::Configuration, format!("{named} cannot take part: {reason}"))
