@@ -382,7 +382,10 @@ impl GivenShaping {
                 found.kind.word(),
                 found.name
             );
-            let remedy = "make `chunk` of [shaping] smaller, let fewer builders share the trunk, or correct `buffer` if its switch has a larger buffer";
+            let remedy = format!(
+                "make `chunk` of [shaping] smaller, let fewer builders share this {}, or correct `buffer` if its switch has a larger buffer",
+                found.kind.word()
+            );
             return found.refuse(section.notes(), "buffer", reason, remedy);
         }
         let reason = format!(

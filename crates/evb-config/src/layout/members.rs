@@ -136,7 +136,14 @@ impl<'c> Members<'c> {
                         between.join(", ")
                     );
                     self.above_trunk[trunk] = None;
-                    let remedy = "list as members only what is at the trunk's far end, seen from the root switch: hosts, ports and other trunks";
+                    let remedy = match self.network.trunks[trunk].kind {
+                        TrunkKind::Link => {
+                            "list as members only what is at the trunk's far end, seen from the root switch: hosts, ports and other trunks"
+                        }
+                        TrunkKind::Buffer => {
+                            "list as members only ports, and shared buffers that are parts of this one"
+                        }
+                    };
                     self.note(trunk, reason, remedy);
                     break;
                 }

@@ -346,7 +346,9 @@ impl PeerMembership<'_> {
         let fate = match (moved, self.roster.has_active_builder()) {
             (0, _) => "it had no events to build".to_owned(),
             (_, true) => format!("other builders took its {events}"),
-            (_, false) => format!("its {events} waited for a builder, because no other one was connected"),
+            (_, false) => {
+                format!("its {events} waited for another builder, and are lost if none was connected in time")
+            }
         };
         let advice = match is_leaving {
             true => "nothing needs to be done, because it was to leave anyway",
