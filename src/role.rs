@@ -139,7 +139,7 @@ pub enum RoleError {
     System(#[from] io::Error),
     /// The builder's memory would exceed its limit.
     #[error(
-        "this builder needs {needed} of memory for its slots (each has room for the largest event, the sum of max_fragment of all sources; over UDP also for data out of order), more than its limit of {limit}: lower `slots` or `max_fragment`, or raise `memory`"
+        "this builder needs {needed} of memory for its slots (each has room for the largest event, the sum of max_fragment of all sources, and over UDP also for data out of order), more than its limit of {limit}; lower `slots` or `max_fragment`, or raise `memory`"
     )]
     Memory {
         /// Memory for full slots and for bytes that arrive out of order.

@@ -18,7 +18,7 @@ const FAREWELL: Duration = Duration::from_secs(3);
 /// Tells the supervisor why a role cannot take part (docs/reference/protocol.md CONN-21).
 pub(crate) async fn decline(member: Member, access: Access, reason: &str) {
     // A hello without a reason is that of a role that takes part.
-    let reason = if reason.is_empty() { "it gave no reason, but its log may have it" } else { reason };
+    let reason = if reason.is_empty() { "it gave no reason" } else { reason };
     let hello = Hello { unable: reason.chars().take(MAX_REASON).collect(), ..member.hello };
     let (_, run_ends) = mpsc::channel(1);
     let limit = FAREWELL.min(member.start_timeout);

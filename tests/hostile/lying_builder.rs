@@ -50,7 +50,7 @@ fn lies(truth: &Welcome) -> Vec<Lie> {
         record("is not a range", commit(0, Some(Range { start: 9, end: 8 }))),
         record("record of the unknown kind 77", [&[77][..], &[0; 63]].concat()),
         record(
-            "only the other end of a lane may send",
+            "only the other end of the connection may send",
             RecordHeader::Data { length: 9, offset: 0 }.encode().to_vec(),
         ),
         record("claims 65535 items", [&[4, 0, 255, 255][..], &[255; 12]].concat()),

@@ -149,10 +149,17 @@ impl GivenCounter {
         }
         let counter = TriggerCounter { bits: self.bits, first: self.first.0, step: self.step };
         let Err(error) = counter.check() else { return Some(counter) };
+        let most = u64::MAX >> (64 - u32::from(self.bits.clamp(8, 64)));
         let (key, remedy) = match error {
-            CounterError::Bits => ("counter.bits", "give bits = 8 to 64"),
-            CounterError::First => ("counter.first", "give a value that the counter can have, or more bits"),
-            CounterError::Step => ("counter.step", "give a smaller step, or more bits"),
+            CounterError::Bits => ("counter.bits", "give bits = 8 to 64".to_owned()),
+            CounterError::First => ("counter.first", format!("give first = 0 to {most}, or more bits")),
+            CounterError::Step => (
+                "counter.step",
+                match most / 255 {
+                    1 => "give step = 1, or more bits".to_owned(),
+                    largest => format!("give step = 1 to {largest}, or more bits"),
+                },
+            ),
         };
         source.refuse(key, error.to_string(), remedy);
         None

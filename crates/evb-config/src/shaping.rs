@@ -378,15 +378,18 @@ impl GivenShaping {
         if let Some((trunk, part)) = trunk {
             let found = &network.trunks[trunk];
             let reason = format!(
-                "one grant (chunk = {chunk}) takes {charge} of buffer with headers, more than a builder's part of {} `{}`, which is {part}: no source could send",
+                "one permission to send (chunk = {chunk}) takes {charge} of buffer with headers, more than a builder's part of {} `{}`, which is {part}: no source could send",
                 found.kind.word(),
                 found.name
             );
-            let remedy = "make `chunk` of [shaping] smaller, let fewer builders share the trunk, or correct `buffer` if its switch has a larger buffer";
+            let remedy = format!(
+                "make `chunk` of [shaping] smaller, let fewer builders share this {}, or correct `buffer` if its switch has a larger buffer",
+                found.kind.word()
+            );
             return found.refuse(section.notes(), "buffer", reason, remedy);
         }
         let reason = format!(
-            "one grant (chunk = {chunk}) takes {charge} of buffer with headers, more than a builder's budget of {share}: no source could send"
+            "one permission to send (chunk = {chunk}) takes {charge} of buffer with headers, more than a builder's budget of {share}: no source could send"
         );
         let place = if self.chunk.is_some() { "chunk" } else { "budget" };
         let remedy = "make `chunk` smaller or `budget` larger, or let fewer builders share a port";

@@ -221,7 +221,8 @@ pub(super) fn read(section: &Section<'_>, id: u16, group: Option<&MulticastGroup
         section.refuse("max_fragment", reason, "leave max_fragment out, or make it as large as the size");
     }
     if let Some(size) = input.as_ref().and_then(Input::fixed_size).filter(|size| *size > max_fragment) {
-        let reason = format!("every frame gives a fragment of {size}, more than max_fragment");
+        let reason =
+            format!("every frame gives a fragment of {size}, more than max_fragment = {max_fragment}");
         section.refuse("max_fragment", reason, "leave max_fragment out, or make it as large as a frame");
     }
     let backlog = given.backlog.unwrap_or_else(|| BACKLOG.max(max_fragment));

@@ -130,7 +130,11 @@ fn checked(trunk: Trunk, section: &Section<'_>, names: &mut BTreeSet<String>) ->
     }
     if section.is_good("members") && trunk.members.is_empty() {
         let reason = format!("a {} without members carries nothing", kind.word());
-        section.refuse("members", reason, "list hosts, ports or other trunks, or remove the section");
+        let remedy = match kind {
+            TrunkKind::Link => "list hosts, ports or other trunks, or remove the section",
+            TrunkKind::Buffer => "list ports or other shared buffers, or remove the section",
+        };
+        section.refuse("members", reason, remedy);
     }
     if section.is_good("name") && !names.insert(trunk.name.clone()) {
         let reason = format!("there is a trunk or shared buffer `{}` already", trunk.name);

@@ -61,12 +61,14 @@ pub enum DatagramFault {
     Lane(#[from] LaneError),
     /// The datagram should carry data and carries no bytes (docs/reference/protocol.md UDP-11). The
     /// receiver closes the connection.
-    #[error("the other side broke the protocol: it sent a datagram for data that has none; {SAME_RELEASE}")]
+    #[error(
+        "the other side broke the protocol: it sent a UDP packet that should carry data, but carries none; {SAME_RELEASE}"
+    )]
     Empty,
     /// Only the other end of a lane may send such a record or datagram. The receiver closes the
     /// connection.
     #[error(
-        "the other side broke the protocol: it sent a record or datagram that only the other end of a lane may send; {SAME_RELEASE}"
+        "the other side broke the protocol: it sent a message that only the other end of the connection may send; {SAME_RELEASE}"
     )]
     WrongDirection,
 }
@@ -83,7 +85,7 @@ pub enum StreamFault {
     /// The peer sent a record that only the other end of a lane may send
     /// (docs/reference/protocol.md LANE-3).
     #[error(
-        "the other side broke the protocol: it sent {}, which only the other end of a lane may send; {SAME_RELEASE}",
+        "the other side broke the protocol: it sent {}, which only the other end of the connection may send; {SAME_RELEASE}",
         named(.0)
     )]
     WrongDirection(RecordHeader),
@@ -108,7 +110,7 @@ fn named(header: &RecordHeader) -> &'static str {
 pub enum LaneError {
     /// An ANNOUNCE record begins beyond the last announced byte.
     #[error(
-        "it announced fragments from byte {offset} of the lane, which leave a gap after byte {announced}"
+        "it announced fragments from byte {offset} of the data stream, which leave a gap after byte {announced}"
     )]
     AnnouncementGap {
         /// Lane offset at which the record begins.
@@ -117,7 +119,7 @@ pub enum LaneError {
         announced: u64,
     },
     /// A repeated announcement contradicts the earlier announcements of the lane.
-    #[error("it announced other fragments at byte {offset} of the lane than before")]
+    #[error("it announced other fragments at byte {offset} of the data stream than before")]
     AnnouncementMismatch {
         /// Lane offset of the fragment in the repeated announcement.
         offset: u64,
@@ -138,7 +140,7 @@ pub enum LaneError {
     #[error("it announced a fragment of event 0; event ids start at 1")]
     EventZero,
     /// A data record does not begin where the previous data ended.
-    #[error("it sent data from byte {offset} of the lane, but byte {expected} was expected next")]
+    #[error("it sent data from byte {offset} of the data stream, but byte {expected} was expected next")]
     DataOffset {
         /// Lane offset at which the record begins.
         offset: u64,
@@ -146,7 +148,7 @@ pub enum LaneError {
         expected: u64,
     },
     /// The source sent data without a grant.
-    #[error("it sent data up to byte {end} of the lane, but was granted only up to {granted}")]
+    #[error("it sent data up to byte {end} of the data stream, but was granted only up to {granted}")]
     NotGranted {
         /// Lane offset at which the data ends.
         end: u64,
@@ -155,7 +157,7 @@ pub enum LaneError {
     },
     /// The header in front of a fragment names another event than the fragment's announcement.
     #[error(
-        "it sent a fragment of event {found} at byte {offset} of the lane, where it had announced event {announced}"
+        "it sent a fragment of event {found} at byte {offset} of the data stream, where it had announced event {announced}"
     )]
     WrongEvent {
         /// Lane offset at which the fragment begins.
@@ -168,7 +170,7 @@ pub enum LaneError {
     /// A counter from the peer is outside of the possible range: a grant or commit is beyond the
     /// announced bytes, or a reconnecting builder asks for bytes that the source no longer has.
     #[error(
-        "it stated an impossible count of the bytes of the lane: {what} up to byte {offset}, where {from} to {to} are possible"
+        "it stated an impossible count of the bytes of the data stream: {what} up to byte {offset}, where {from} to {to} are possible"
     )]
     Outside {
         /// Name of the counter.

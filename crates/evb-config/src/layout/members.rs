@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evb_core::id::Peer;
+
 use crate::{
     builder::BuilderEntry,
     network::NetworkConfig,
@@ -22,6 +24,8 @@ pub(super) struct Mistake {
 /// configuration.
 pub(super) struct Members<'c> {
     network: &'c NetworkConfig,
+    sources: &'c [SourceEntry],
+    builders: &'c [BuilderEntry],
     pub(super) above_trunk: Vec<Option<usize>>,
     above_source: Vec<Option<usize>>,
     above_builder: Vec<Option<usize>>,
@@ -46,6 +50,8 @@ impl<'c> Members<'c> {
     ) -> Self {
         let mut members = Self {
             network,
+            sources,
+            builders,
             above_trunk: vec![None; network.trunks.len()],
             above_source: vec![None; sources.len()],
             above_builder: vec![None; builders.len()],
@@ -104,7 +110,11 @@ impl<'c> Members<'c> {
                 in_words(&network.trunks[other]),
                 in_words(&network.trunks[trunk])
             );
-            return self.note(trunk, reason, "list it in the one that is nearest to it");
+            return self.note(
+                trunk,
+                reason,
+                "keep it in the one that is next to it, and remove it from the other",
+            );
         }
     }
 
@@ -115,12 +125,25 @@ impl<'c> Members<'c> {
             let (mut way, mut at) = (BTreeSet::new(), Some(start));
             while let Some(trunk) = at.filter(|trunk| !is_done[*trunk]) {
                 if !way.insert(trunk) {
-                    self.above_trunk[trunk] = None;
+                    let between = core::iter::successors(self.above_trunk[trunk], |at| self.above_trunk[*at])
+                        .take_while(|at| *at != trunk)
+                        .map(|at| in_words(&self.network.trunks[at]))
+                        .collect::<Vec<_>>();
+                    let through = if between.is_empty() { "" } else { " through " };
                     let reason = format!(
-                        "{} is a member of itself, perhaps through other trunks",
-                        in_words(&self.network.trunks[trunk])
+                        "{} is a member of itself{through}{}",
+                        in_words(&self.network.trunks[trunk]),
+                        between.join(", ")
                     );
-                    let remedy = "list as members only what is at the trunk's far end, seen from the root switch: hosts, ports and other trunks";
+                    self.above_trunk[trunk] = None;
+                    let remedy = match self.network.trunks[trunk].kind {
+                        TrunkKind::Link => {
+                            "list as members only what is at the trunk's far end, seen from the root switch: hosts, ports and other trunks"
+                        }
+                        TrunkKind::Buffer => {
+                            "list as members only ports, and shared buffers that are parts of this one"
+                        }
+                    };
                     self.note(trunk, reason, remedy);
                     break;
                 }
@@ -147,9 +170,18 @@ impl<'c> Members<'c> {
         let first = positions.first().and_then(|position| above[*position]);
         let other = positions.iter().map(|position| above[*position]).find(|other| *other != first);
         if let Some(trunk) = other.and_then(|other| other.or(first)) {
-            let kind = if of == Behind::Source { "sources" } else { "builders" };
+            let outside = positions.iter().copied().find(|position| above[*position] != Some(trunk));
+            let (kind, outside) = match of {
+                Behind::Source => {
+                    ("sources", outside.map(|position| Peer::Source(self.sources[position].id)))
+                }
+                Behind::Builder => {
+                    ("builders", outside.map(|position| Peer::Builder(self.builders[position].id)))
+                }
+            };
+            let outside = outside.map_or_else(String::new, |peer| format!(", and {peer} is not"));
             let reason = format!(
-                "only some of the {kind} whose link is `{link}` are members of {}",
+                "only some of the {kind} whose link is `{link}` are members of {}{outside}",
                 in_words(&self.network.trunks[trunk])
             );
             self.note(trunk, reason, format!("list all of these {kind}, or `{link}`"));

@@ -77,7 +77,11 @@ fn wrong_members_are_refused_with_their_line() {
             10,
             &["of two trunks: of trunk `a` and of trunk `b`"],
         ),
-        (trunk("a", "\"b\"") + &trunk("b", "\"a\""), 5, &["trunk `a` is a member of itself"]),
+        (
+            trunk("a", "\"b\"") + &trunk("b", "\"a\""),
+            5,
+            &["trunk `a` is a member of itself through trunk `b`"],
+        ),
         (trunk("a", "\"a\""), 5, &["trunk `a` is a member of itself"]),
         (trunk("a", "\"10.0.2.11\""), 5, &["`10.0.2.11`, a member", "did you mean `10.0.2.1`?"]),
         (trunk("a", "\"sources 7-9\""), 5, &["`sources 7-9`", "sources 1-4"]),
@@ -113,7 +117,9 @@ fn a_link_that_is_partly_behind_a_trunk_is_refused() {
     let ends = "[[source]]\nids = \"1-2\"\nbind = \"127.0.0.1\"\ninput = { kind = \"generator\", size = \"1 kB\" }\n";
     let problems = bad(&format!("{ends}{}", trunk("a", "\"source 1\"")));
     assert!(
-        problems.to_string().contains("only some of the sources whose link is `127.0.0.1`"),
+        problems.to_string().contains(
+            "only some of the sources whose link is `127.0.0.1` are members of trunk `a`, and source 2 is not"
+        ),
         "{problems}"
     );
 }

@@ -89,7 +89,7 @@ fn mode(arguments: &Numbers, measures: &Measures) -> (ShapingMode, String) {
     let part = utilisation(budget, measures.frames, measures.path);
     if part >= 1.0 {
         let reason = format!(
-            "the port's buffer leaves a budget of {budget}, which fills the link if data arrive within {} of a builder's grant; {} is expected, and no source can overrun the port",
+            "the port's buffer leaves a budget of {budget}, which fills the link if data arrive within {} of a builder's grant (its permission to send); {} is expected, and no source can overrun the port",
             short(drain_time(budget, measures.frames)),
             short(measures.path)
         );
@@ -97,7 +97,7 @@ fn mode(arguments: &Numbers, measures: &Measures) -> (ShapingMode, String) {
     }
     let bursts = measures.cost.packet_buffer() * 2 * u64::from(arguments.sources);
     let filled = format!(
-        "credit fills {:.0} % of the link, because {} pass from a builder's grant to the arrival of its data",
+        "credit fills {:.0} % of the link, because {} pass from a builder's grant (its permission to send) to the arrival of the data",
         part * 100.0,
         short(measures.path)
     );
@@ -141,7 +141,7 @@ fn budget(arguments: &Numbers, measures: &Measures, mode: ShapingMode) -> (Optio
         Some(buffer) => {
             let budget = usual_budget(arguments, &measures.cost, buffer);
             let reason = format!(
-                "the part of the port buffer of {buffer} for data; the rest is for acknowledgements, announcements and what hosts send again on their own; a full link needs {least}, which it carries in the {} from a builder's grant to the arrival of its data",
+                "the part of the port buffer of {buffer} for data; the rest is for acknowledgements, announcements and what hosts send again on their own; a full link needs {least}, which it carries in the {} from a builder's grant (its permission to send) to the arrival of the data",
                 short(measures.path)
             );
             (None, budget.to_string(), reason)
@@ -151,7 +151,7 @@ fn budget(arguments: &Numbers, measures: &Measures, mode: ShapingMode) -> (Optio
             // can send in turn.
             let budget = (least * UNSTATED_MARGIN).max(Bytes::kib(64));
             let reason = format!(
-                "{UNSTATED_MARGIN} times the {least} that the link carries in the {} from a builder's grant to the arrival of its data, so that the link is full; better measure the port's buffer with `evbd probe-buffer`, and give it as --port-buffer",
+                "{UNSTATED_MARGIN} times the {least} that the link carries in the {} from a builder's grant (its permission to send) to the arrival of the data, so that the link is full; better measure the port's buffer with `evbd probe-buffer`, and give it as --port-buffer",
                 short(measures.path)
             );
             (Some(budget), budget.to_string(), reason)
@@ -188,7 +188,7 @@ fn slots(arguments: &Numbers, measures: &Measures, held: Option<Bytes>) -> (u32,
             let queue = queue_for(load);
             let reason = format!(
                 "{rate:.0} events/s for each builder load its link to {:.0} %: with {queue} slots, at most {:.1} % of random \
-                 triggers find none free; hosts hold {:.1} more events on average",
+                 triggers find none free; on average, {:.1} more slots are taken by events on their way through the hosts",
                 load * 100.0,
                 DEAD_TIME * 100.0,
                 under_way

@@ -232,10 +232,15 @@ const LAYOUTS: &[(&str, &str, &str, &str)] = &[
     (
         "header = 4, delimiter = \"0a\", trailer = 1",
         ".trailer",
-        "cannot be where a delimiter",
+        "is not possible in a frame that ends with a delimiter",
         "remove `trailer`",
     ),
-    ("header = 4, delimiter = \"0a\", align = 4", ".align", "cannot be where a delimiter", "remove `align`"),
+    (
+        "header = 4, delimiter = \"0a\", align = 4",
+        ".align",
+        "is not possible in a frame that ends with a delimiter",
+        "remove `align`",
+    ),
     (
         "header = 4, delimiter = \"0a\", end = \"0a\"",
         ".end",

@@ -138,12 +138,12 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     (
         "[[source]]\nid = 1\ninput = { kind = \"unix\", path = \"a\" }\ncounter = { bits = 8, first = 256 }\n",
         4,
-        &["must fit into the counter's bits", "more bits"],
+        &["must fit into the counter's bits", "give first = 0 to 255, or more bits"],
     ),
     (
         "[[source]]\nid = 1\ninput = { kind = \"unix\", path = \"a\" }\ncounter = { bits = 8, step = 2 }\n",
         4,
-        &["wraps after at least 256 triggers", "a smaller step"],
+        &["wraps after at least 256 triggers", "give step = 1, or more bits"],
     ),
     (
         "[[source]]\nid = 1\ninput = { kind = \"unix\", path = \"a\" }\ncounter = { bits = 8, first = \"zero\" }\n",
@@ -152,7 +152,11 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     ),
     ("[shaping]\nmode = \"credits\"\n", 2, &["did you mean `credit`?", "\"token-bucket\""]),
     ("[shaping]\nmode = \"token-bucket\"\n", 1, &["needs a rate"]),
-    ("[shaping]\nbudget = \"1 kB\"\nchunk = \"1 kB\"\n", 3, &["one grant (chunk = 1 kB) takes 1082 B"]),
+    (
+        "[shaping]\nbudget = \"1 kB\"\nchunk = \"1 kB\"\n",
+        3,
+        &["one permission to send (chunk = 1 kB) takes 1082 B"],
+    ),
     ("[shaping]\nmode = \"none\"\nsources_at_once = 1\n", 3, &["is used only with mode = \"credit\""]),
     ("[shaping]\noffload = \"txtime\"\n", 2, &["gives each datagram its departure time", "\"pacing-rate\""]),
     (

@@ -52,7 +52,7 @@ pub enum LayoutError {
         trailer: u32,
     },
     /// Something follows a delimiter.
-    #[error("`{key}` cannot be where a delimiter ends the frame")]
+    #[error("`{key}` is not possible in a frame that ends with a delimiter")]
     BehindDelimiter {
         /// The part that follows.
         key: &'static str,

@@ -71,7 +71,7 @@ fn layouts_that_cannot_be_are_refused() {
         (&|layout| layout.end = vec![1, 2], "`end` has 2 bytes, but the trailer has 0"),
         (
             &|layout| (layout.extent, layout.trailer) = (Extent::Delimited(vec![10]), 1),
-            "`trailer` cannot be where a delimiter",
+            "`trailer` is not possible in a frame that ends with a delimiter",
         ),
         (&|layout| layout.extent = Extent::Delimited(vec![]), "`delimiter` must have 1 to 16"),
         (&|layout| (layout.extent, layout.header) = (Extent::Fixed(0), 0), "has no bytes"),

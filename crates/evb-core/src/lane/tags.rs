@@ -44,7 +44,7 @@ pub enum Unbelieved {
     Forged,
     /// The datagram belongs to no open connection.
     #[error(
-        "it belongs to no open connection (lane), as is usual after one broke; nothing needs to be done, unless this goes on: then find the program at that address that sends it"
+        "it belongs to no open connection, as is usual after one broke; nothing needs to be done, unless this goes on: then find the program at that address that sends it"
     )]
     Stale,
     /// The datagram arrived before.

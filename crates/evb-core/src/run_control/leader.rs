@@ -390,7 +390,7 @@ const fn meaning(state: State) -> &'static str {
     match state {
         State::Unconfigured => "no run is open, and `evbd ctl configure` opens one",
         State::Configured => {
-            "the next run is open, and waits for `evbd ctl start`, or starts by itself if so configured"
+            "the next run is open, and waits for `evbd ctl start`, or starts by itself with autostart = true"
         }
         State::Running => "the run takes triggers, and nothing needs to be done",
         State::Paused => {

@@ -145,7 +145,7 @@ pub enum RoleFault {
     Roster(String),
     /// The memory that a builder needs exceeds its limit.
     #[error(
-        "this builder needs {needed} of memory for its slots (each has room for the largest event, the sum of max_fragment of all sources; over UDP also for data out of order), more than its limit of {limit}: lower `slots` or `max_fragment`, or raise `memory`"
+        "this builder needs {needed} of memory for its slots (each has room for the largest event, the sum of max_fragment of all sources, and over UDP also for data out of order), more than its limit of {limit}; lower `slots` or `max_fragment`, or raise `memory`"
     )]
     Memory {
         /// Memory for the slots and for data that arrives out of order.

@@ -162,7 +162,7 @@ impl Beginning<'_> {
     fn turn_away(&mut self, peer: Peer, seat: Seat, reason: String, now: Instant) {
         let (run, named) = (self.core.plan.run, self.core.plan.named(peer));
         let verdict = format!(
-            "{named} cannot take part in run {run}, which goes on without it: {reason}; correct that before the next run"
+            "{named} cannot take part in run {run}, which goes on without it: {reason}; before the next run, correct that on its host, where the end of its log has the details"
         );
         self.core.books.remark(verdict.clone(), &mut self.core.outbox, now);
         let to = self.core.roster.recipient(seat);

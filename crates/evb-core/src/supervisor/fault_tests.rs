@@ -171,7 +171,7 @@ fn without_any_builder_the_events_wait_and_are_lost_at_last() {
         let said = report.remarks.join("\n");
         assert!(
             said.contains(
-                "its 2 events waited for a builder, because no other one was connected; look at its host"
+                "its 2 events waited for another builder, and are lost if none was connected in time; look at its host"
             ),
             "{said}"
         );

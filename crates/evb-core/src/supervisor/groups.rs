@@ -19,7 +19,7 @@ pub struct Group {
 /// Reason why a run takes no triggers: too few sources of a group take part.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{present} of at least {at_least} sources of group {group} take part; start or include more of them, or lower `at_least`"
+    "{present} of at least {at_least} sources of group {group} take part; see in `evbd ctl status` which are missing, and start or include them, or lower `at_least`"
 )]
 pub struct TooFew {
     /// Name of the group.

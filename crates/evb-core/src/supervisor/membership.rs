@@ -275,7 +275,7 @@ impl PeerMembership<'_> {
         tracing::warn!(
             peer = named,
             reason,
-            "{named} cannot take part in the run, so it is refused: {reason}; correct that, and start it again"
+            "{named} cannot take part in the run, so it is refused: {reason}; correct that on its host, where the end of its log has the details, and start it again"
         );
         self.roster.note_parting(seat, reason.clone());
         Refusal::because(Reason::Configuration, format!("{named} cannot take part: {reason}"))
@@ -346,7 +346,9 @@ impl PeerMembership<'_> {
         let fate = match (moved, self.roster.has_active_builder()) {
             (0, _) => "it had no events to build".to_owned(),
             (_, true) => format!("other builders took its {events}"),
-            (_, false) => format!("its {events} waited for a builder, because no other one was connected"),
+            (_, false) => {
+                format!("its {events} waited for another builder, and are lost if none was connected in time")
+            }
         };
         let advice = match is_leaving {
             true => "nothing needs to be done, because it was to leave anyway",

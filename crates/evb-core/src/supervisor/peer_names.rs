@@ -46,7 +46,7 @@ pub(super) fn short(text: &str) -> String {
 /// characters. The result is never empty: a peer may send a reason that is.
 pub(super) fn reason_of(text: &str) -> String {
     let reason = plain(text, MAX_REASON);
-    if reason.trim().is_empty() { "it gave no reason, but its log may have it".to_owned() } else { reason }
+    if reason.trim().is_empty() { "it gave no reason".to_owned() } else { reason }
 }
 
 /// Returns peers with their names in the plan if they are few and any has a name; else as [`names`]

@@ -229,7 +229,7 @@ pub enum PlanError {
     },
     /// A name is empty, is too long, has control characters, or belongs to no source of the run.
     #[error(
-        "the name of {role} {id} is not possible: it needs 1 to {MAX_NAME} bytes without control characters, and a source must be in the run"
+        "the name of {role} {id} cannot be used: write 1 to {MAX_NAME} bytes without control characters, and name only sources that are in the run"
     )]
     Name {
         /// Name of the role: source or builder.

@@ -22,20 +22,22 @@ pub(super) fn not_ready(missing: &NotReady, named: impl Fn(Peer) -> String) -> S
     match missing {
         NotReady::Missing(missing) => {
             let peers: Vec<Peer> = missing.iter().map(|(peer, _)| *peer).collect();
-            let reasons: Vec<&str> = missing
-                .iter()
-                .map(|(_, reason)| reason.as_str())
-                .filter(|reason| !reason.is_empty())
+            let known = missing.iter().filter(|(_, reason)| !reason.is_empty());
+            let reasons: Vec<String> = known
+                .map(|(peer, reason)| match peers.len() {
+                    1 => reason.clone(),
+                    _ => format!("{} ({reason})", named(*peer)),
+                })
                 .collect();
             let have = if peers.len() == 1 { "it has" } else { "they have" };
-            let told = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join("; ")) };
+            let told = if reasons.is_empty() { String::new() } else { format!(": {}", reasons.join(", ")) };
             let reason = format!("{have} not registered with the supervisor{told}");
             SystemError::new(names(&peers), reason, start_them(&peers) + ", then start the run")
         }
         NotReady::TooFew(TooFew { group, present, at_least }) => SystemError::new(
             format!("group {group}"),
             format!("{present} of at least {at_least} sources take part"),
-            "start or include more of them, or lower `at_least`, then start the run",
+            "see in `evbd ctl status` which are missing, start or include them, or lower `at_least`, then start the run",
         ),
         NotReady::Refused { peer, reason } => SystemError::new(
             named(*peer),

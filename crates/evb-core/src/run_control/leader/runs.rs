@@ -87,10 +87,10 @@ impl Leader {
         run.hosted.remove(&peer);
         let (named, number) = (run.plan.named(peer), run.plan.run);
         let advice = match split_remedy(error).1 {
-            Some(_) => "for the next run, this process starts it by itself",
-            None => "correct that before the next run, for which this process starts it again",
+            Some(_) => ", and this process starts it by itself for the next run",
+            None => "; correct that before the next run, for which this process starts it again",
         };
-        tracing::warn!(peer = named, %error, "{named} failed, and run {number} goes on without it: {error}; {advice}");
+        tracing::warn!(peer = named, %error, "{named} failed, and run {number} goes on without it: {error}{advice}");
         self.status.last_error = Some(format!("{named} failed: {error}; run {number} goes on without it"));
     }
 
@@ -124,7 +124,11 @@ impl Leader {
             "run control is in state Failed, and starts no run: {cause}; when that is mended, give `evbd ctl reset`, then `evbd ctl configure`"
         );
         let failed = self.status.state.occur(Occurrence::Failure);
-        let error = SystemError::new("the system", cause.clone(), "when that is mended, reset and configure");
+        let error = SystemError::new(
+            "the system",
+            cause.clone(),
+            "when that is mended, give `evbd ctl reset`, then `evbd ctl configure`",
+        );
         self.answer_start(Err(refusal("start", error)));
         self.status.last_error = Some(cause.clone());
         self.close_run(&cause, Goal::Fail(failed));

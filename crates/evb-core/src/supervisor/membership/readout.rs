@@ -24,7 +24,7 @@ impl PeerMembership<'_> {
         };
         if !is_told {
             let named = self.plan.named(peer);
-            tracing::warn!(%peer, cause, "the connection to {named} is lost: {cause}; it registers again by itself while it is running, else see its log and start it again");
+            tracing::warn!(%peer, cause, "the connection to {named} is lost: {cause}; it keeps its data and registers again by itself while it is running, else see its log and start it again");
         }
     }
 
