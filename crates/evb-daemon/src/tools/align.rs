@@ -181,7 +181,7 @@ impl fmt::Display for AlignReport {
         };
         writeln!(
             f,
-            "alignment of run {run}: {verdict}; {disagreeing} of {} have a fragment that disagrees",
+            "alignment of run {run}: {verdict}; {disagreeing} of {} have a fragment whose timestamp disagrees with the others",
             counted(*events, "event")
         )?;
         for SourceReport { source, name, agree, disagree, unknown } in &self.sources {
