@@ -94,7 +94,7 @@ pub(super) fn advice(report: &VerifyReport) -> Vec<&'static str> {
         ),
         (
             any(|run| run.lossy),
-            "lost packets: the files are intact, and flag these fragments; look for losses at the boards and in the network, and in the run's summary for packets that the kernel dropped",
+            "lost packets: the files are intact, and flag these fragments; look for losses at the boards and in the network, and raise `receive_buffer` of the input if evbd said at the end of the run that the kernel dropped packets",
         ),
         (
             any(|run| run.damaged.total),
