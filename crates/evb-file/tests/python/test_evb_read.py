@@ -96,7 +96,8 @@ class Contents(Case):
         self.assertEqual(code, 0, text)
         self.assertIn("5 events, 5 complete, 0 incomplete, 3 misaligned, 1 superseded copies", text)
         code, text = run(folder, "--event", "2")
-        states = [text.count("alignment with other sources: " + state) for state in ("agrees", "disagrees", "not known (")]
+        states = ["agrees", "disagrees", "not known ("]
+        states = [text.count("alignment with other sources: " + state) for state in states]
         self.assertEqual((code, states), (0, [1, 1, 1]))
         self.assertNotIn("alignment", run(folder, "--event", "1")[1])
 
