@@ -519,7 +519,7 @@ _SHORT_HEADER = (
 _LATER_VERSION = "its format is version %d, but this program reads versions 1 and %d: use a newer evb"
 _BY_SCAN = ": readers find the records without it; `evbd merge` makes a file with a right index"
 _CONTRADICTION = (
-    "its header contradicts itself, a fault of the program that wrote it: report that fault to the authors of the program"
+    "its header contradicts itself, a fault of the program that wrote it: send the file to the authors of that program (of evb, if a builder wrote it)"
 )
 
 
@@ -1143,7 +1143,8 @@ def _print_event(event, with_bytes):
         event.id, event.run, " (%s)" % event.run_id if event.run_id else "", event.epoch, event.builder,
         event.triggered_ns, utc_text(event.utc_ns), _state(event)))
     for part in event.fragments:
-        state = "" if part.alignment == ALIGNMENTS[0] else ", alignment: " + part.alignment
+        state = "" if part.alignment == ALIGNMENTS[0] else ", alignment with other sources: " + part.alignment
+        state += " (clock not learnt yet, or alone)" if part.alignment == ALIGNMENTS[3] else ""
         _say("source %d, %d B, timestamp %d, crc %016x%s" % (part.source, part.length, part.timestamp, part.crc, state))
         for at in range(0, part.length if with_bytes else 0, 16):
             row = part.payload[at : at + 16]

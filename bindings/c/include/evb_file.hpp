@@ -922,7 +922,7 @@ inline const char* const wrong_index_words =
 inline const char* const damaged_index_words =
     "the checksum of the index is wrong: readers find the records without it; "
     "`evbd merge` makes a file with a right index";
-inline const char* const contradiction = "its header contradicts itself, a fault of the program that wrote it: report that fault to the authors of the program";
+inline const char* const contradiction = "its header contradicts itself, a fault of the program that wrote it: send the file to the authors of that program (of evb, if a builder wrote it)";
 
 /// Returns the length of the header that begins with these bytes, or the flaw (FILE-10, FILE-11).
 inline std::pair<std::uint64_t, HeaderFlaw> header_length(Bytes front) {
@@ -1555,7 +1555,7 @@ struct Opened {
         Finding found = finding(Kind::wrong_index, entry.offset, 0, entry.event);
         found.text = path + ": the index of the file points to byte " + std::to_string(entry.offset) +
                      " for event " + std::to_string(entry.event) + ", but another record stands there; the records are not affected: "
-                     "make a file with a right index of it with `evbd merge`";
+                     "`evbd merge` makes a file with a right index";
         return found;
     }
 
@@ -2934,8 +2934,8 @@ struct RunReport {
                row("duplicates", duplicates.total) + row("CRC errors", damaged.total) +
                row("torn tails", torn, tails) + row("foreign", foreign.total) +
                row("files without index", without_index.total) +
-               (misaligned > 0 ? row("misaligned", misaligned, "  with a fragment that disagrees: " + by(misaligned_by)) : "") +
-               (lossy > 0 ? row("with lost packets", lossy, "  with a fragment that lacks packets: " + by(lossy_by)) : "") +
+               (misaligned > 0 ? row("misaligned", misaligned, "  with a fragment whose timestamp disagrees with the others: " + by(misaligned_by)) : "") +
+               (lossy > 0 ? row("with lost packets", lossy, "  with a fragment that lacks packets, lost before evb: " + by(lossy_by)) : "") +
                (other_epochs > 0 ? row("of other epochs", other_epochs, "  not verified, because `--epoch` leaves them out") : "");
     }
 

@@ -238,7 +238,7 @@ fn enough_descriptors(config: &Config, origin: &Origin, hosted: &[Peer]) -> Resu
     let limit = descriptors::raise().unwrap_or_else(|error| {
         tracing::warn!(
             %error,
-            "this process keeps its limit of {} open files, because it cannot raise it: {error}; nothing needs to be done, unless it refuses to start for that reason: then raise the limit with `ulimit -n` or LimitNOFILE=",
+            "this process cannot raise its limit of {} open files: {error}; if it starts, nothing needs to be done, and if not, raise the limit with `ulimit -n`, or LimitNOFILE= of its service",
             descriptors::soft_limit()
         );
         descriptors::soft_limit()

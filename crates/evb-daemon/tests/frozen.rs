@@ -49,7 +49,7 @@ fn a_frozen_source_is_named_and_comes_back() {
         assert!(number(other, "/missing") == 0.0 && number(other, "/down_s") == 0.0, "{other:#}");
     }
     assert!(problems(&summary).contains("source 2 is missing in"), "{}", problems(&summary));
-    assert!(problems(&summary).contains("it was down for"), "{}", problems(&summary));
+    assert!(problems(&summary).contains("and was down for"), "{}", problems(&summary));
 
     let events = events(&fleet);
     assert_eq!(events.len() as f64, assigned);

@@ -88,8 +88,8 @@ fn states_of_alignment_are_shown_and_a_merge_into_format_1_says_that_it_loses_th
 
     let (_, out, _) = evbd(dir.path(), &["dump", "in", "--fragments"]);
     let states: Vec<&str> =
-        out.lines().filter_map(|line| Some(line.split_once(", alignment: ")?.1)).collect();
-    assert_eq!(states, ["agrees", "disagrees", "not known"], "{out}");
+        out.lines().filter_map(|line| Some(line.split_once(", alignment with other sources: ")?.1)).collect();
+    assert_eq!(states, ["agrees", "disagrees", "not known (clock not learnt yet, or alone)"], "{out}");
     let (code, out, err) = evbd(dir.path(), &["verify", "in"]);
     assert!(code == Some(0) && out.contains("  misaligned "), "{out}");
     assert!(err.contains("misaligned events: "), "{err}");
@@ -204,7 +204,12 @@ fn a_board_that_missed_a_trigger_is_found_in_the_files_of_both_formats() {
         record_clocks(dir.path(), format, |event| if event < 1201 { event } else { event + 1 });
         let (code, out, err) = evbd(dir.path(), &["verify", "in", "--align", "evb.toml"]);
         assert_eq!(code, Some(1), "{out}{err}");
-        assert!(out.contains("MISALIGNED; 800 of 2000 events have a fragment that disagrees"), "{out}");
+        assert!(
+            out.contains(
+                "MISALIGNED; 800 of 2000 events have a fragment whose timestamp disagrees with the others"
+            ),
+            "{out}"
+        );
         let says = "since event 1201: source 3 (TPC crate 1) missed 1 trigger: its fragments belong to 1 event later";
         assert!(out.contains(says), "{out}");
         assert!(out.contains("without a clock, not compared: source 4"), "{out}");

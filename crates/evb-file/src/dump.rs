@@ -160,7 +160,10 @@ fn utc(utc: Utc) -> String {
 fn remarks(state: Alignment, lost_packets: u32) -> String {
     let mut text = String::new();
     if state != Alignment::Unchecked {
-        text += &format!(", alignment: {state}");
+        text += &format!(", alignment with other sources: {state}");
+    }
+    if state == Alignment::Unknown {
+        text += " (clock not learnt yet, or alone)";
     }
     if lost_packets > 0 {
         text += &format!(", lost packets: {lost_packets}");

@@ -269,7 +269,7 @@ pub enum ReadError {
     },
     /// The checksum of the index is right, but an entry does not point to the record of its event:
     /// the program that wrote the file is at fault.
-    #[error("{}: the index of the file points to byte {offset} for event {event}, but another record stands there; the records are not affected: make a file with a right index of it with `evbd merge`", path.display())]
+    #[error("{}: the index of the file points to byte {offset} for event {event}, but another record stands there; the records are not affected: `evbd merge` makes a file with a right index", path.display())]
     WrongIndex {
         /// The file.
         path: PathBuf,

@@ -67,8 +67,8 @@ const PROBLEMS: [FindingKind; 10] = [
     },
     FindingKind {
         amount: |source| source.refused,
-        one: "{source} refused {amount} fragments of its readout, now lost: correct the readout, or raise `max_fragment`; its log names the events",
-        others: "{sources} more sources refused up to {most} fragments of their readout each, now lost: correct the readouts, or raise `max_fragment`; their logs name the cause",
+        one: "{source} refused {amount} fragments of its readout (too large, or a wrong event id), now lost: correct the readout, or raise `max_fragment`; its log names the events",
+        others: "{sources} more sources refused up to {most} fragments of their readout each (too large, or a wrong event id), now lost: correct the readouts, or raise `max_fragment`; their logs name the cause",
         detail: nothing,
     },
     FindingKind {
@@ -118,8 +118,8 @@ const REMARKS: [FindingKind; 14] = [
     },
     FindingKind {
         amount: |source| if source.sporadic { source.closed.saturating_add(source.late) } else { 0 },
-        one: "{amount} fragments of {source}, which is sporadic, came too late for their events, and were not used; a longer `wait` would keep more of them, else nothing needs to be done",
-        others: "up to {most} fragments of each of {sources} more sporadic sources came too late for their events, and were not used; a longer `wait` would keep more of them, else nothing needs to be done",
+        one: "{amount} fragments of {source}, which is sporadic, came too late for their events, and were not used; nothing needs to be done, but a longer `wait` in `[[source]]` would keep more of them",
+        others: "up to {most} fragments of each of {sources} more sporadic sources came too late for their events, and were not used; nothing needs to be done, but a longer `wait` in `[[source]]` would keep more of them",
         detail: nothing,
     },
     FindingKind {
@@ -289,7 +289,7 @@ fn causes(source: &SourceSummary) -> String {
     let causes: Vec<String> =
         missing_by_cause.iter().map(|(cause, events)| format!("{events} {cause}")).collect();
     let down = match *down_s > 0.0 {
-        true => format!("; it was down for {down_s:.3} s"),
+        true => format!(", and was down for {down_s:.3} s"),
         false => String::new(),
     };
     format!("({}){down}", causes.join(", "))

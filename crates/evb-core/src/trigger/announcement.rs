@@ -53,9 +53,9 @@ pub enum TriggerMessageError {
     Form,
     /// The message requests more than [`MAX_COUNT`] triggers at once.
     #[error(
-        "the message asks for more than {MAX_COUNT} triggers: let the trigger program ask for fewer at once"
+        "the message asks for {0} triggers, more than the {MAX_COUNT} that are taken at once: let the trigger program ask for fewer"
     )]
-    Count,
+    Count(u64),
     /// The announcement has trigger number 0, but numbers begin with 1.
     #[error("the message has trigger number 0: let the trigger program count from 1")]
     Zero,
@@ -90,7 +90,9 @@ pub fn parse_line(line: &[u8]) -> Result<u64, TriggerMessageError> {
     if text.len() > MAX_LINE || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(TriggerMessageError::Form);
     }
-    text.parse().ok().filter(|count| *count <= MAX_COUNT).ok_or(TriggerMessageError::Count)
+    // A number of 20 digits may be too large for the type, and then it is too large for a count.
+    let count = text.parse().unwrap_or(u64::MAX);
+    if count <= MAX_COUNT { Ok(count) } else { Err(TriggerMessageError::Count(count)) }
 }
 
 /// Reads a datagram: either an [`Announcement`], or a count as text.

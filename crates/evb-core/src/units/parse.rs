@@ -26,7 +26,7 @@ pub enum UnitError {
         units: String,
     },
     /// The number is missing, negative, not finite, too large, or a fraction of a byte.
-    #[error("`{given}` is not a {quantity}; write for example {example}")]
+    #[error("`{given}` is not a {quantity}{}; write for example {example}", or_out_of_range(given))]
     NotANumber {
         /// Text that was given.
         given: String,
@@ -35,6 +35,14 @@ pub enum UnitError {
         /// Example of a correct text.
         example: &'static str,
     },
+}
+
+/// Returns what else may be wrong with a text that has a number.
+fn or_out_of_range(given: &str) -> &'static str {
+    match given.contains(|c: char| c.is_ascii_digit()) {
+        true => ", or is negative, too small or too large",
+        false => "",
+    }
 }
 
 struct Quantity {

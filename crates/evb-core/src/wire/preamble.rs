@@ -49,7 +49,7 @@ pub enum PreambleError {
     },
     /// The peer wants another kind of connection than this port serves; for example, a source
     /// connects to the supervisor's port to open a lane.
-    #[error("wrong port: the other side wants to reach {}, which does not listen on this port; correct that address in its configuration", reached(*.wanted))]
+    #[error("wrong port: the other side wants to reach {}, which does not listen on this port; correct that address in the configuration of the other side", reached(*.wanted))]
     Kind {
         /// Number of the kind of connection that the peer wants.
         wanted: u8,

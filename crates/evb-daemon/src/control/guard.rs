@@ -153,27 +153,30 @@ pub(super) fn is_look(method: &Method) -> bool {
 /// of run control might see another one.
 fn check_form(head: &Parts) -> Result<(), Answer> {
     let turned_away = |reason: &str, remedy: &str| {
-        let remedy =
-            format!("{remedy}, as browsers and `evbd ctl` do: look at the program or proxy in between");
+        let remedy = format!(
+            "{remedy}, as browsers and `evbd ctl` do: look at the program that sent it, or a proxy in between"
+        );
         Err(Answer::turned_away(StatusCode::BAD_REQUEST, reason, &remedy))
     };
     let bad = |reason: &str| {
-        turned_away(reason, "send one `Host` of the form HOST:PORT, and the path alone after the method")
+        turned_away(reason, "send one header line `Host: HOST:PORT`, and the path alone in the first line")
     };
     for name in [HOST, ORIGIN, AUTHORIZATION, CONTENT_TYPE] {
         if head.headers.get_all(&name).iter().nth(1).is_some() {
             return turned_away(
-                &format!("the request has more than one `{name}`"),
-                &format!("send `{name}` once only"),
+                &format!("the HTTP request has more than one header line `{name}`"),
+                "send that header line once only",
             );
         }
     }
     let host = text(&head.headers, &HOST).unwrap_or_default();
     if host.contains('@') {
-        return bad("the request's `Host` names a user");
+        return bad("the header line `Host` of the HTTP request names a user");
     }
     match head.uri.authority() {
-        Some(authority) if authority.as_str() != host => bad("the request asks for another host than `Host`"),
+        Some(authority) if authority.as_str() != host => {
+            bad("the first line of the HTTP request names another host than its header line `Host`")
+        }
         _ => Ok(()),
     }
 }

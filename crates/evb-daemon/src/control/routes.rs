@@ -3,8 +3,9 @@
 use evb::run_control::{Annotation, Command, RunControl};
 use evb_core::{
     id::{BuilderId, EventId, SourceId},
+    quantities::split_remedy,
     supervisor::{OwingRequest, Survey},
-    units::Frequency,
+    units::{Frequency, UnitError},
 };
 use hyper::{Method, StatusCode, header::ACCEPT, http::request::Parts};
 use serde::Deserialize;
@@ -260,12 +261,10 @@ fn parse_run(command: Command, body: &[u8]) -> Result<Annotation, Answer> {
 
 fn parse_rate(body: &[u8]) -> Result<Frequency, Answer> {
     let NewRate { rate } = parse(body, "{\"rate\": \"2 kHz\"}")?;
-    rate.parse().map_err(|error: evb_core::units::UnitError| {
-        Answer::turned_away(
-            StatusCode::BAD_REQUEST,
-            &format!("the trigger rate cannot be read, and stays as it was: {error}"),
-            "send for example {\"rate\": \"2 kHz\"}",
-        )
+    rate.parse().map_err(|error: UnitError| {
+        let told = format!("the trigger rate cannot be read, and stays as it was: {error}");
+        let (reason, remedy) = split_remedy(&told);
+        Answer::turned_away(StatusCode::BAD_REQUEST, reason, remedy.unwrap_or_default())
     })
 }
 

@@ -34,7 +34,7 @@ pub(crate) enum TokenError {
 fn way_out(error: &SecretError) -> &'static str {
     match error {
         SecretError::Read { .. } | SecretError::NotAFile(_) => {
-            "; give this user a copy of the file of run control, or make a new one for all with `openssl rand -hex 24 > FILE; chmod 600 FILE`"
+            "; give this user a copy of that file, or make a new one for evbd and all its clients with `openssl rand -hex 24 > FILE && chmod 600 FILE`"
         }
         SecretError::Mode { .. } | SecretError::Owner { .. } => "",
     }

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const START_PATIENCE: Duration = Duration::from_secs(600);
 
 /// The remedy for a request without an answer.
-const LOOK: &str = "check that evbd still runs there, and the network to it; `evbd ctl status` shows whether the command took effect";
+const LOOK: &str = "check that evbd still runs there, and the network to it, then see with `evbd ctl status` whether the command took effect";
 
 /// Length of the longest answer that is read, in bytes.
 const ANSWER: usize = 16 << 20;

@@ -201,7 +201,7 @@ impl Boundary {
     }
 
     async fn send(&self, bytes: &[u8], limit: Duration) -> Result<(), String> {
-        let Some(writer) = &self.writer else { return Err("there is no board to tell".to_owned()) };
+        let Some(writer) = &self.writer else { return Err("this input has no board to send to".to_owned()) };
         match timeout(limit, writer.send(bytes)).await {
             Ok(sent) => sent.map_err(|error| format!("the board takes no bytes: {error}")),
             Err(_) if writer.is_connected() => {

@@ -45,7 +45,7 @@ pub(super) fn open(
 ) -> Result<BoardDatagrams, InputError> {
     let boards = BoardDatagrams::open(listening, decoder).map_err(|reason| {
         let address = listening.address.to_string();
-        let remedy = "give a free port of this host and an interface that it has, or stop the program that uses this one";
+        let remedy = "give a free port as `listen` and an interface of this host as `interface`, or stop the program that uses the port";
         InputError::Listen { address, reason, remedy }
     })?;
     let boards = boards.with_front_ends(front_ends);

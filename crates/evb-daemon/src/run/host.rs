@@ -53,7 +53,7 @@ fn take_precedence() {
     match host::take_precedence() {
         Ok(how) => tracing::debug!(?how, "the supervisor has precedence over other programs"),
         Err(error) => {
-            tracing::info!(%error, "the supervisor has no precedence over other programs, so it may be slow while this host is busy: {error}; the run goes on, and nothing needs to be done unless other programs load this host: then allow its user real-time priority 1, or nice {}", host::PRECEDENCE);
+            tracing::info!(%error, "the supervisor has no precedence over other programs, so it may be slow while this host is busy: {error}; the run goes on, and if other programs load this host, allow the user of evbd real-time priority 1 (`LimitRTPRIO=1` in its service), or nice {}", host::PRECEDENCE);
         }
     }
 }
@@ -151,7 +151,7 @@ impl Host {
         let progress = self.supervisor.as_ref().map(|(handle, _)| handle.progress());
         move || match &progress {
             Some(progress) => progress::line(&progress.latest()),
-            None => "taking part in a run, with the sources or builders of this process".to_owned(),
+            None => "taking part in a run, whose progress the supervisor's process shows".to_owned(),
         }
     }
 

@@ -106,7 +106,7 @@ async fn take_part(
         let ended = match joined {
             Ok(()) => {
                 service.ready();
-                say.send_replace("taking part in a run, with the sources or builders of this process");
+                say.send_replace("taking part in a run, whose progress the supervisor's process shows");
                 loop {
                     tokio::select! {
                         ended = host.outcome() => break ended,

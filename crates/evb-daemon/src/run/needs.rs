@@ -55,8 +55,9 @@ pub(super) fn missing(config: &Config, origin: &Origin, hosted: &[Peer]) -> Prob
 fn missing_files<'a>(config: &Config, origin: &'a Origin, hosted: &[Peer]) -> Look<'a> {
     let mut look = Look { origin, severity: Severity::Error, list: Vec::new() };
     if let Err(error) = admission_rule(&config.security) {
-        let remedy = "give every host a copy of the same key file, which only the user of evb there can read (`chmod 600`)";
-        look.refuse("security.key_file", None, error.to_string(), remedy);
+        let told = error.to_string();
+        let (reason, remedy) = split_remedy(&told);
+        look.refuse("security.key_file", None, reason.to_owned(), remedy.unwrap_or_default());
     }
     if let Some(control) = &config.control {
         if hosted.contains(&Peer::Supervisor) {

@@ -64,7 +64,7 @@ fn here(config: &Config, origin: &Origin) -> Result<Vec<Peer>, RunError> {
     let locations = Locations::of(config);
     for (host, (roles, reason)) in locations.unknown() {
         tracing::warn!(
-            "{}: the host `{host}` is {reason}, and evbd takes it for another host unless this host has that name; if it is this host, correct the name, DNS or /etc/hosts, else nothing needs to be done",
+            "{}: the host `{host}` is {reason}, and evbd takes it for another host unless this host has that name; if it is another, nothing needs to be done here, and if it is this one, correct the name in the configuration, DNS or /etc/hosts",
             roles_in_words(&roles)
         );
     }

@@ -93,7 +93,7 @@ fn refused(error: &dyn std::fmt::Display, remedy: &str) -> SystemError {
 fn unmet(error: RunError, file: &Path) -> SystemError {
     match error {
         RunError::Unmet { key, reason, remedy } => {
-            SystemError::new(THE_CONFIGURATION, format!("{key}: {reason}"), remedy + "; then configure again")
+            SystemError::new(THE_CONFIGURATION, format!("{key}: {reason}"), remedy + ", then configure again")
         }
         other => refused(&other, &format!("correct {} or this host, then configure again", file.display())),
     }

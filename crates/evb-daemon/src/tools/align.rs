@@ -181,7 +181,7 @@ impl fmt::Display for AlignReport {
         };
         writeln!(
             f,
-            "alignment of run {run}: {verdict}; {disagreeing} of {} have a fragment that disagrees",
+            "alignment of run {run}: {verdict}; {disagreeing} of {} have a fragment whose timestamp disagrees with the others",
             counted(*events, "event")
         )?;
         for SourceReport { source, name, agree, disagree, unknown } in &self.sources {
@@ -198,7 +198,8 @@ impl fmt::Display for AlignReport {
             let ids: Vec<_> = self.unchecked.iter().map(ToString::to_string).collect();
             writeln!(
                 f,
-                "  without a clock, not compared: source {} (to compare it, give it a `clock` in the configuration)",
+                "  without a clock, not compared: {} {} (to compare, give each a `clock` in its `[[source]]`)",
+                if ids.len() == 1 { "source" } else { "sources" },
                 ids.join(", ")
             )?;
         }

@@ -167,7 +167,7 @@ fn tell(report: &MergeReport, format: FormatVersion, out: &mut dyn Write) -> io:
         (
             report.damaged.total,
             ["damaged record or tail", "damaged records or tails"],
-            "left out, and all other events are kept:",
+            "left out, and all other events are kept (restore these files from a copy, if there is one):",
         ),
     ] {
         if count > 0 {

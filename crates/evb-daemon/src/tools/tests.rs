@@ -45,4 +45,7 @@ fn each_kind_of_finding_has_advice() {
     let misaligned = RunReport { misaligned: 1, ..RunReport::default() };
     let advice = super::verify::advice(&report(misaligned));
     assert!(advice.len() == 1 && advice[0].starts_with("misaligned events: "), "{advice:?}");
+    let lossy = RunReport { lossy: 1, ..RunReport::default() };
+    let advice = super::verify::advice(&report(lossy));
+    assert!(advice.len() == 1 && advice[0].starts_with("lost packets: "), "{advice:?}");
 }

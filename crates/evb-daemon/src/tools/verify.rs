@@ -93,6 +93,10 @@ pub(super) fn advice(report: &VerifyReport) -> Vec<&'static str> {
             "misaligned events: `evbd verify --align CONFIG` says what befell these boards; the files are intact",
         ),
         (
+            any(|run| run.lossy),
+            "lost packets: the files are intact, and flag these fragments; look for losses at the boards and in the network, and raise `receive_buffer` of the input if evbd said at the end of the run that the kernel dropped packets",
+        ),
+        (
             any(|run| run.damaged.total),
             "CRC errors: restore these files from a copy; if there is none, `evbd merge` makes files without what is damaged",
         ),

@@ -135,7 +135,7 @@ fn the_tool_decodes_captures_and_names_the_flows() {
             1,
             vec![
                 "frames    none".to_owned(),
-                format!("left      {} packets, TCP from 127.0.0.1:23 to 127.0.0.1:5000", all.len()),
+                format!("not used  {} packets, TCP from 127.0.0.1:23 to 127.0.0.1:5000", all.len()),
                 "no packet is used: the source takes those from 127.0.0.1:24 to any".to_owned(),
             ],
         ),

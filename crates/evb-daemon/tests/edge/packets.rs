@@ -170,7 +170,7 @@ fn complete_events_with_lost_packets_are_a_problem_wherever_they_are_counted() {
     let problems = summary["problems"].as_array().unwrap();
     assert!(problems.iter().any(|text| text.as_str().unwrap().contains(problem)), "{summary:#}");
     let (text, exit) = evbd(&["verify"], &[&system.path().join("out")]);
-    assert!(text.contains("6  with a fragment that lacks packets: 6 of source 7"), "{text}");
+    assert!(text.contains("6  with a fragment that lacks packets, lost before evb: 6 of source 7"), "{text}");
     assert_eq!(exit, Some(0), "the files are intact: {text}");
     let (text, _) = evbd(&["dump", "--event", "14"], &[&system.path().join("out")]);
     assert!(text.contains("lost packets: 1"), "{text}");

@@ -49,12 +49,12 @@ fn states_of_alignment_are_shown_where_something_was_checked() {
         listing(&[event(1, 5), misaligned(2)], ListOptions { fragments: true, ..ListOptions::default() });
     let fragments: Vec<&str> = text.lines().filter(|line| line.contains(" crc ")).collect();
     assert!(fragments[..2].iter().all(|line| !line.contains("alignment")), "{text}");
-    assert!(fragments[2].ends_with(", alignment: agrees"), "{text}");
-    assert!(fragments[3].ends_with(", alignment: disagrees"), "{text}");
+    assert!(fragments[2].ends_with(", alignment with other sources: agrees"), "{text}");
+    assert!(fragments[3].ends_with(", alignment with other sources: disagrees"), "{text}");
     let mut out = Vec::new();
     hex(&misaligned(2), &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
-    assert!(text.lines().any(|line| line.ends_with(", alignment: disagrees")), "{text}");
+    assert!(text.lines().any(|line| line.ends_with(", alignment with other sources: disagrees")), "{text}");
 }
 
 #[test]

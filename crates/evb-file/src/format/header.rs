@@ -90,7 +90,7 @@ pub enum HeaderFlaw {
     /// The header contradicts itself although its checksum is right: the writing program is at
     /// fault.
     #[error(
-        "its header contradicts itself, a fault of the program that wrote it: report that fault to the authors of the program"
+        "its header contradicts itself, a fault of the program that wrote it: send the file to the authors of that program (of evb, if a builder wrote it)"
     )]
     Content,
 }

@@ -111,12 +111,13 @@ impl RunReport {
     fn remarks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.misaligned > 0 {
             let by: Vec<String> = self.misaligned_by.iter().map(ToString::to_string).collect();
-            let note = format!("  with a fragment that disagrees: {}", by.join(", "));
+            let note =
+                format!("  with a fragment whose timestamp disagrees with the others: {}", by.join(", "));
             writeln!(f, "  {:<20} {:>12}{note}", "misaligned", self.misaligned)?;
         }
         if self.lossy > 0 {
             let by: Vec<String> = self.lossy_by.iter().map(ToString::to_string).collect();
-            let note = format!("  with a fragment that lacks packets: {}", by.join(", "));
+            let note = format!("  with a fragment that lacks packets, lost before evb: {}", by.join(", "));
             writeln!(f, "  {:<20} {:>12}{note}", "with lost packets", self.lossy)?;
         }
         if self.other_epochs > 0 {

@@ -152,7 +152,7 @@ fn events_with_a_fragment_that_disagrees_are_counted_and_are_no_defect() {
     assert!(report.is_clean(), "{report}");
     assert_eq!((run.complete, run.misaligned), (4, 2));
     assert_eq!(run.misaligned_by, [EventsOfSource { source: SourceId::new(2), events: 2 }]);
-    let row = "  misaligned                      2  with a fragment that disagrees: 2 of source 2";
+    let row = "  misaligned                      2  with a fragment whose timestamp disagrees with the others: 2 of source 2";
     assert!(report.to_string().lines().any(|line| line == row), "{report}");
 }
 

@@ -24,7 +24,7 @@ fn the_worst_ten_sources_are_named_and_the_others_counted() {
         "source 2 is missing in 2 events (1 down, 1 silent until the deadline); look at its readout, its host and its network, then at its log",
         "1 fragment of source 2 was damaged on the way (wrong checksum), now lost: check the network and the memory of its host",
         "source 3 is missing in 3 events (2 down, 1 silent until the deadline); look at its readout, its host and its network, then at its log",
-        "source 4 is missing in 4 events (3 down, 1 silent until the deadline); it was down for 1.500 s; look at its readout, its host and its network, then at its log",
+        "source 4 is missing in 4 events (3 down, 1 silent until the deadline), and was down for 1.500 s; look at its readout, its host and its network, then at its log",
     ];
     assert_eq!(problems(&few, true), expected);
     let many: Vec<_> = (1..=1000).map(source).collect();
@@ -205,7 +205,7 @@ fn late_fragments_of_a_sporadic_source_are_remarked_and_no_problem() {
         sporadic,
         ..SourceSummary::default()
     };
-    let said = "4 fragments of source 7, which is sporadic, came too late for their events, and were not used; a longer `wait` would keep more of them, else nothing needs to be done";
+    let said = "4 fragments of source 7, which is sporadic, came too late for their events, and were not used; nothing needs to be done, but a longer `wait` in `[[source]]` would keep more of them";
     assert_eq!(remarks(&[source(true)]), [said]);
     assert_eq!(problems(&[source(true)], true), [""; 0]);
     assert_eq!(remarks(&[source(false)]), [""; 0]);

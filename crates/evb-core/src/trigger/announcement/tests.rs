@@ -7,7 +7,8 @@ fn lines_are_counts() {
     assert_eq!(parse_line(b""), Ok(1));
     assert_eq!(parse_line(b" 12\r"), Ok(12));
     assert_eq!(parse_line(b"0"), Ok(0));
-    assert_eq!(parse_line(b"1048577"), Err(TriggerMessageError::Count));
+    assert_eq!(parse_line(b"1048577"), Err(TriggerMessageError::Count(1_048_577)));
+    assert_eq!(parse_line(b"99999999999999999999"), Err(TriggerMessageError::Count(u64::MAX)));
     for bad in [&b"-1"[..], b"+1", b"x", b"1 2", b"0x10", b"\xff", b"123456789012345678901"] {
         assert_eq!(parse_line(bad), Err(TriggerMessageError::Form), "{bad:?}");
     }

@@ -8,7 +8,10 @@ use std::{
 
 use evb::supervisor::{StateDir, unfinished_run};
 use evb_config::{Config, SinkEntry};
-use evb_core::id::{Peer, RunNumber};
+use evb_core::{
+    id::{Peer, RunNumber},
+    quantities::split_remedy,
+};
 
 use crate::run::RunError;
 
@@ -88,10 +91,12 @@ fn taken(run: RunNumber, id: &str, state: &Path, highest: Option<RunNumber>) -> 
 
 /// Turns the error of a journal that exists and cannot be continued into the operator's.
 fn unusable(error: &impl std::fmt::Display) -> RunError {
+    let told = error.to_string();
+    let (reason, remedy) = split_remedy(&told);
     RunError::Unmet {
         key: "supervisor.journal",
-        reason: error.to_string(),
-        remedy: "until that is done, no run starts".to_owned(),
+        reason: format!("no run starts: {reason}"),
+        remedy: remedy.unwrap_or_default().to_owned(),
     }
 }
 

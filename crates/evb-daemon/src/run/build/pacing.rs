@@ -43,8 +43,8 @@ pub(super) fn executor(config: &Config, hosted: &[Peer]) -> Result<Option<Choice
 fn unmet(key: &'static str, error: &impl std::fmt::Display) -> RunError {
     let text = error.to_string();
     let (reason, remedy) = split_remedy(&text);
-    let remedy = remedy.map_or_else(String::new, |remedy| format!("{remedy}; "));
-    let remedy = remedy + "`evbd doctor` shows what this host can do";
+    let look = "`evbd doctor` shows what this host can do";
+    let remedy = remedy.map_or_else(|| look.to_owned(), |remedy| format!("{remedy} ({look})"));
     RunError::Unmet { key, reason: reason.to_owned(), remedy }
 }
 

@@ -69,14 +69,14 @@ impl Listing<'_> {
         }
         left.sort_by_key(|(_, count)| Reverse(count.packets));
         for (flow, count) in left.iter().take(NAMED) {
-            self.write_flow("left", flow, count)?;
+            self.write_flow("not used", flow, count)?;
         }
         if let Some(more) = left.len().checked_sub(NAMED).filter(|more| *more > 0) {
-            writeln!(self.out, "left      {}", counted(more as u64, "further flow"))?;
+            writeln!(self.out, "not used  {}", counted(more as u64, "further flow"))?;
         }
         if counts.others > 0 {
             let others = counted(counts.others, "packet");
-            writeln!(self.out, "left      {others} that are neither UDP nor TCP, or of rare flows")?;
+            writeln!(self.out, "not used  {others} that are neither UDP nor TCP, or of rare flows")?;
         }
         if used.is_empty() {
             let FlowFilter { from, to } = filter;
