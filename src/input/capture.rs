@@ -44,7 +44,7 @@ pub enum CaptureError {
     )]
     Layout(#[from] LayoutError),
     /// The operating system refuses to read the file.
-    #[error("cannot read {}: {reason}; let this user read it, or give another copy of it", path.display())]
+    #[error("cannot read {}: {reason}; give a file that this user can read, or copy this one again", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
