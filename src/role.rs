@@ -16,7 +16,7 @@ use std::{io, time::Duration};
 use evb_core::{
     alignment::{ClockError, CounterError},
     lane::LaneError,
-    quantities::{SAME_RELEASE, time},
+    quantities::{SAME_RELEASE, split_remedy, time},
     session::RoleFault,
     units::Bytes,
     wire::control::MalformedMessage,
@@ -92,7 +92,13 @@ pub enum RoleError {
     #[error("the supervisor broke the protocol: {0}")]
     Supervisor(#[from] LinkError),
     /// The control connection broke during the run, and the role could not connect again.
-    #[error("lost the supervisor ({cause}), and could not register again within {}: {last}; {held}; start this role again when the supervisor runs", time(*tried))]
+    #[error(
+        "lost the supervisor ({}), and could not register again within {}: {}; {}, then start this role again; {held}",
+        split_remedy(cause).0,
+        time(*tried),
+        split_remedy(last).0,
+        split_remedy(last).1.unwrap_or("if the supervisor is down, start it")
+    )]
     Abandoned {
         /// Reason for which the connection broke.
         cause: String,
@@ -111,7 +117,7 @@ pub enum RoleError {
     Roster(String),
     /// A peer's lane cannot begin.
     #[error(
-        "a connection (lane) of this role cannot begin, because its other side broke the protocol: {0}; the lines above name it; {SAME_RELEASE}"
+        "a connection (lane) of this role cannot begin, because its other side, which the lines above name, broke the protocol: {0}; {SAME_RELEASE}"
     )]
     Lane(#[from] LaneError),
     /// The source's trigger counter cannot be.
@@ -126,7 +132,9 @@ pub enum RoleError {
     CounterOnDemand,
     /// The sink could not begin.
     #[error(
-        "this builder's sink cannot begin, so the builder takes no part in the run: {0}; repair the sink's directory or program, or give another `sink` in the configuration, then start the builder again"
+        "this builder's sink cannot begin, so the builder takes no part in the run: {}; {}, then start the builder again",
+        split_remedy(.0).0,
+        split_remedy(.0).1.unwrap_or("repair the sink's directory or program, or give another `sink` in the configuration")
     )]
     Sink(String),
     /// The sink's thread is gone: the sink has panicked.
@@ -157,7 +165,7 @@ pub enum RoleError {
     Clock(#[from] ClockError),
     /// The task that started the role did not wait until the role had joined.
     #[error(
-        "the program that started this role stopped waiting before it had joined the run: let it wait longer, or see in the log why the role could not join"
+        "the program that started this role stopped waiting before the role had joined the run: let the program wait longer, or see in the log why the role could not join"
     )]
     Unwanted,
     /// The embedding program aborted the role.

@@ -135,7 +135,7 @@ pub enum SupervisorError {
     Journal(#[from] JournalError),
     /// The multicast group cannot be joined.
     #[error(
-        "cannot listen to the multicast group {group}: {reason}; check the group, the interface, and that it is up"
+        "cannot listen to the multicast group {group}: {reason}; check `group` and `interface` of the trigger, and that this interface is up (`ip address`)"
     )]
     Multicast {
         /// Address and port of the group.

@@ -44,7 +44,7 @@ pub enum CaptureError {
     )]
     Layout(#[from] LayoutError),
     /// The operating system refuses to read the file.
-    #[error("cannot read {}: {reason}; give a file that this user can read", path.display())]
+    #[error("cannot read {}: {reason}; give a file that this user can read, or copy this one again", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -389,7 +389,7 @@ impl Broken {
             Self::Unreadable => CaptureError::Unreadable {
                 path,
                 reason: io::Error::other(
-                    "the system could not read a part of it, about which `dmesg` may say more",
+                    "its disk did not give a part of it, about which `dmesg` may say more",
                 ),
             },
             Self::Damaged(at) => CaptureError::Damaged { path, at },

@@ -47,7 +47,7 @@ pub enum Km3netFlaw {
     },
     /// A timeslice is of an unknown type or version.
     #[error(
-        "timeslice {slice} is of type {kind}, version {version}; only L1 timeslices (1003, version 1) are known"
+        "timeslice {slice} is of type {kind}, version {version}, but evb reads only L1 timeslices (1003, version 1)"
     )]
     SliceKind {
         /// The timeslice's number.

@@ -67,7 +67,7 @@ pub enum ReplayError {
     #[error(transparent)]
     Files(#[from] VerifyError),
     /// The event files hold no fragment of the source.
-    #[error("{} holds no fragment of source {source_id}; give another recording, or the id of a source that `evbd dump` lists for it", path.display())]
+    #[error("{} holds no fragment of source {source_id}; give another recording, or as `module` the id of a source that `evbd dump` lists for it", path.display())]
     NoFragments {
         /// The file or directory.
         path: PathBuf,

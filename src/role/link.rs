@@ -142,7 +142,7 @@ impl SupervisorLink {
 /// operating system is only logged, because nothing depends on the mark.
 pub(crate) fn classify(link: &ControlLink, class: TrafficClass) {
     if let Err(error) = link.classify(class) {
-        tracing::warn!(%error, "this process cannot mark the packets between supervisor and roles with the configured traffic class, so they travel without a mark, and the run goes on: {error}; if permission is denied, grant evb CAP_NET_ADMIN; otherwise correct `dscp` and `socket_priority` of [shaping.classes]");
+        tracing::warn!(%error, "this process cannot mark the packets between supervisor and roles with the configured traffic class, so they travel without a mark, and the run goes on: {error}; if permission is denied, grant evb CAP_NET_ADMIN, otherwise correct `dscp` and `socket_priority` of [shaping.classes]");
     }
 }
 

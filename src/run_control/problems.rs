@@ -152,7 +152,7 @@ fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
             severity,
             &subject,
             format!("{}; {}", absent(&source.parting), closed_without(source)),
-            "start it again; its log says why it left",
+            "look at the end of its log, then start it again",
         )),
         Presence::Silent => found.push(Problem::new(
             severity,
@@ -172,14 +172,14 @@ fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
     let malformed = source.live.as_ref().and_then(|live| live.unused.get("malformed").copied());
     if let Some(malformed @ 1..) = malformed {
         let text = format!("its front end sent {} that cannot be read", counted(malformed, "fragment"));
-        let remedy = "these are lost; correct what it sends: event ids start at 1; the log of this source says what was wrong";
+        let remedy = "these are lost; the log of this source says what was wrong with them: correct that in the front end";
         found.push(Problem::new(Severity::Bad, &subject, text, remedy));
     }
     if let Some(live) = &source.live
         && live.refused > 0
     {
         let text = format!("refused {} of its readout, now lost", counted(live.refused, "fragment"));
-        let remedy = "correct the readout, or raise `max_fragment`; its log names the events and the cause";
+        let remedy = "its log names the events and the cause: correct the readout, or raise `max_fragment` if they are too large";
         found.push(Problem::new(Severity::Bad, &subject, text, remedy));
     }
     of_frames(source, found);
@@ -188,8 +188,8 @@ fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
         && let Some(first) = live.contradiction
     {
         let text = format!("two different fragments for {}; {first}", counted(live.contradictions, "event"));
-        let remedy = "evb keeps the first; compare the event ids of its readout with those of other sources; \
-                      a front end may have sent fragments of an earlier run";
+        let remedy = "evb keeps the first of each: look whether its front end sent fragments of an earlier run, \
+                      and compare the event ids of its readout with those of other sources";
         found.push(Problem::new(Severity::Bad, &subject, text, remedy));
     }
 }
@@ -199,7 +199,7 @@ fn of_frames(source: &SourceSurvey, found: &mut Vec<Problem>) {
     let garbage = source.live.as_ref().map_or(0, |live| live.garbage_bytes);
     if garbage > 0 {
         let text = format!("its board sent {garbage} B that belong to no frame");
-        let remedy = "compare what it sends with `frame` (`evbd frames` decodes a capture); the log of this source says what was wrong";
+        let remedy = "these are lost; the log of this source says what was wrong: compare what the board sends with `frame` (`evbd frames` decodes a capture)";
         found.push(Problem::new(Severity::Bad, source.named(), text, remedy));
     }
 }
@@ -209,11 +209,11 @@ fn of_counter(source: &SourceSurvey, found: &mut Vec<Problem>) {
     let Some(live) = &source.live else { return };
     let fragments = live.unplaced + live.lost_wraps + live.counter_invalid;
     let remedy = if live.unplaced > 0 {
-        "these are lost; reset its boards only between two runs and start a new run, or correct its `counter`; its log says what was read"
+        "these are lost; its log says what was read: reset its boards before a run and never in one, or correct its `counter`, then start a new run"
     } else if live.lost_wraps > 0 {
-        "these are lost; find out why its boards were silent, and start a new run; its log says what was read"
+        "these are lost; its log says what was read: find out why its boards were silent, then start a new run"
     } else {
-        "these are lost; correct its `counter`, or what its boards send; its log says what was read"
+        "these are lost; its log says what was read: correct its `counter`, or what its boards send"
     };
     if fragments > 0 {
         let text = format!("its trigger counter gives {} no event", counted(fragments, "fragment"));
@@ -260,7 +260,7 @@ fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {
             Severity::Bad,
             &subject,
             format!("{}; the other builders build its events", absent(&builder.parting)),
-            "start it again; its log says why it left",
+            "look at the end of its log, then start it again",
         )),
         Presence::Silent => found.push(Problem::new(
             Severity::Bad,
@@ -274,7 +274,7 @@ fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {
     let Some(live) = &builder.live else { return };
     if builder.presence == Presence::Up && live.age_s > OLD_REPORT {
         let text = format!("has not reported for {:.0} s, though it is connected", live.age_s);
-        let remedy = "check whether its host or the network to it is overloaded";
+        let remedy = "its figures here are old: check whether its host or the network to it is overloaded";
         found.push(Problem::new(Severity::Warning, &subject, text, remedy));
     }
     if let (Some(free), Some(all)) = (live.sink_free_bytes, live.sink_size_bytes)
@@ -381,7 +381,9 @@ fn against_dead_time(cause: &str) -> &'static str {
             "check the disk to which the supervisor writes its journal; triggers are taken again when it answers"
         }
         "no source is up" => "start the sources; their logs say why they left",
-        cause if cause.starts_with("at_least ") => "start or include more sources of the group",
+        cause if cause.starts_with("at_least ") || cause == "too few sources of a group" => {
+            "the list of sources shows those of the group that are away: start them, or include them with `evbd ctl include`"
+        }
         "no readout" => "start the readout programs of the sources, or look at their logs",
         "no builder is up" => "start the builders; their logs say why they left",
         "builders are busy" => {
@@ -393,7 +395,6 @@ fn against_dead_time(cause: &str) -> &'static str {
         cause if cause.starts_with("source ") => {
             "this limits the rate of the run: look at its readout and its network, or trigger less often"
         }
-        "too few sources of a group" => "start or include more sources of the group",
         _ => "the report of the run names the causes: correct those with the most triggers first",
     }
 }

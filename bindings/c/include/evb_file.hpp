@@ -3020,7 +3020,8 @@ struct RunReport {
             const std::string of = " of run " + to_string(one.run) + ", ";
             return "foreign: " + one.path + ": " +
                    (one.event ? "event " + to_string(*one.event) + of + "from another run or builder, is left out"
-                              : "its name is that" + of + "but its header that of run " + to_string(run));
+                              : "its name is that" + of + "but its header that of run " + to_string(run) +
+                                    ", for which its events count: give it its old name again");
         }) + list(without_index, [](const std::string& path) {
             return "without index: " + path + " was not closed; all its records were read, so nothing needs to be done";
         });

@@ -93,7 +93,7 @@ fn who_has_no_role_is_told_the_addresses() {
             "127.0.0.1 (lo)",
             "203.0.113.7",
             "supervisor, builder 1",
-            "`no-such-host.invalid` is not known here",
+            "`no-such-host.invalid` has no address here",
         ] {
             assert!(words.contains(part), "{command}: `{part}` is not in {words}");
         }

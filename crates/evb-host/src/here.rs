@@ -163,9 +163,7 @@ fn look_up(hosts: BTreeSet<&str>) -> BTreeMap<String, Found> {
     let one = |host: &str| {
         resolve::addresses(host).map_err(|error| match error {
             ResolveError::Unknown { reason, .. } => format!("not known here: {reason}"),
-            ResolveError::Empty { .. } => {
-                "known here, but has no address: give it one in DNS or /etc/hosts".to_owned()
-            }
+            ResolveError::Empty { .. } => "known here, but has no address in DNS or /etc/hosts".to_owned(),
             other => other.to_string(),
         })
     };

@@ -12,6 +12,7 @@ mod tests;
 
 use std::{io, net::IpAddr, time::Duration};
 
+use evb_core::quantities::split_remedy;
 use evb_core::wire::encoding::Encoding;
 use evb_core::wire::{
     control::{Hello, HelloReply, MAX_HELLO, Reason, Refusal, Reply, Welcome, plain},
@@ -88,10 +89,7 @@ pub enum HandshakeError {
     #[error(transparent)]
     Forged(#[from] Forged),
     /// The peer refused the connection, but did not prove that it has the key.
-    #[error(
-        "the peer refused this process: {}; the peer has not proved that it has this system's key, so check first that both have the same key_file",
-        words(.0)
-    )]
+    #[error("{}", unproved(.0))]
     Unauthenticated(Refusal),
     /// The operating system provides no random numbers, or the encryption failed.
     #[error(
@@ -137,6 +135,16 @@ pub fn words(refusal: &Refusal) -> String {
     } else {
         detail
     }
+}
+
+/// Returns a readable text of a refusal by a peer that has not proved that it has the key.
+fn unproved(refusal: &Refusal) -> String {
+    let words = words(refusal);
+    let (reason, remedy) = split_remedy(&words);
+    let then = remedy.map_or_else(String::new, |remedy| format!(", then {remedy}"));
+    format!(
+        "the peer refused this process, and has not proved that it has this system's key: {reason}; check that both have the same key_file{then}"
+    )
 }
 
 /// Performs the connecting side's handshake without a key: [`connect_secured`] with

@@ -28,16 +28,25 @@ pub(super) fn create(
 ) -> io::Result<BuilderDatagrams> {
     let wanted = shaping.under_way(sources.len());
     let mut options = options.datagrams();
-    options.receive_buffer.get_or_insert_with(|| (wanted * 2).max(Bytes::mib(1)));
+    let asked = *options.receive_buffer.get_or_insert_with(|| (wanted * 2).max(Bytes::mib(1)));
     let socket = udp::open(address, None, &options)?;
-    let room = Bytes::new((socket.buffers().receive.count() as f64 * 2.0 / TRUE_SIZE) as u64);
+    let granted = socket.buffers().receive;
+    let room = Bytes::new((granted.count() as f64 * 2.0 / TRUE_SIZE) as u64);
+    let remedy = if granted < asked {
+        format!(
+            "as root, run `sysctl -w net.core.rmem_max={}` on this host, then start this builder again",
+            asked.count()
+        )
+    } else {
+        "raise `receive_buffer` of [network], then start this builder again".to_owned()
+    };
     if let Shaping::Credit { budget, chunk, .. } = shaping
         && *budget > room
     {
         tracing::warn!(
             %budget,
             %room,
-            "this builder lets only {room} be under way to it, less than its budget of {budget}, because the receive buffer of its UDP socket holds no more; this may cost throughput, but no data: raise the sysctl net.core.rmem_max on this host"
+            "this builder lets only {room} be under way to it, less than its budget of {budget}, because the receive buffer of its UDP socket holds no more; this may cost throughput, but no data; {remedy}"
         );
         *chunk = (*chunk).min(room / 4);
         *budget = room;
@@ -45,7 +54,7 @@ pub(super) fn create(
         tracing::warn!(
             may_be_under_way = %wanted,
             %room,
-            "the receive buffer of this builder's UDP socket may overflow, because it holds {room}, and {wanted} may be under way; sources send again what is lost, which costs throughput: raise the sysctl net.core.rmem_max on this host"
+            "the receive buffer of this builder's UDP socket may overflow, because it holds {room}, and {wanted} may be under way, so sources may have to send data again, which costs throughput; {remedy}"
         );
     }
     Ok(BuilderDatagrams::new(socket, sources.to_vec()))

@@ -240,9 +240,13 @@ impl Attempts {
             io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
                 "check its power, its cable, its address, and the interface of this host"
             }
-            io::ErrorKind::NotFound => "start the program that makes it, or correct the path",
+            io::ErrorKind::NotFound => {
+                "start the program that makes this socket or FIFO, or correct `path` of this source's input"
+            }
             io::ErrorKind::PermissionDenied => "let the user that runs evbd read it",
-            _ => "check that it is switched on",
+            _ => {
+                "check that the board is switched on, and that its name or path is right in the configuration"
+            }
         };
         let source = taker.source().number();
         tracing::warn!(source, board = %place, %error, "this source cannot connect to the board {place}, and tries again: {error}; {cure}");

@@ -77,7 +77,10 @@ async fn write_to_device(path: &Path, mut bytes: &[u8]) -> io::Result<()> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let mut device = OpenOptions::new().write(true).custom_flags(flags.bits().cast_signed()).open(path)?;
     if !device.metadata()?.file_type().is_char_device() {
-        let reason = "this file is no character device, so it takes no bytes; give the path of a device or socket, or the host and port of a board";
+        let path = path.display();
+        let reason = format!(
+            "{path} is a FIFO or a file, which is only read; write the path of a device or socket as `path` of this source's input, or leave out `send`"
+        );
         return Err(io::Error::new(io::ErrorKind::Unsupported, reason));
     }
     while !bytes.is_empty() {

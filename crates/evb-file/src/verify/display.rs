@@ -199,7 +199,7 @@ impl RunReport {
                 }
                 None => write!(
                     f,
-                    "its name is that of run {}, but its header that of run {}",
+                    "its name is that of run {}, but its header that of run {}, for which its events count: give it its old name again",
                     foreign.run, self.run
                 ),
             }

@@ -102,7 +102,7 @@ impl<'c> Locations<'c> {
         words += &self.table("    ");
         let unknown = self.unknown();
         let help = match unknown.keys().next() {
-            Some(host) => format!("`{host}` is not known here: if it is this host, correct its spelling, DNS or /etc/hosts"),
+            Some(host) => format!("`{host}` has no address here: if it is this host, correct its spelling, DNS or /etc/hosts, else start evbd on a host of this list"),
             None => "start evbd on a host of this list, or write an address or a name of this host into the configuration; --role hosts a role here whatever its address"
                 .to_owned(),
         };

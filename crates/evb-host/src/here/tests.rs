@@ -174,7 +174,7 @@ fn who_has_no_role_is_told_what_was_compared() {
         "supervisor  (10.0.0.2)",
         "builder 1  (not known here: no such name)",
         "source 1  (10.0.0.3, fd77::3)",
-        "`daq33` is not known here: if it is this host, correct its spelling",
+        "`daq33` has no address here: if it is this host, correct its spelling",
     ] {
         assert!(said.contains(part), "{part:?} is not in\n{said}");
     }

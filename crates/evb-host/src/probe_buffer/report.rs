@@ -60,8 +60,9 @@ pub(super) fn text(result: &SearchResult) -> String {
     let _ = writeln!(
         text,
         "\nport_buffer = \"{} KiB\"\n\n\
-         The smaller of the two, in full frames, rounded down; evb uses nine tenths of it (`shaping.budget`). Other traffic to\n\
-         this port, or to others where the switch shares its memory, leaves less.",
+         Write this line into [network] of the configuration. It is the smaller of the two medians, in full frames, rounded down; evb\n\
+         uses nine tenths of it (`shaping.budget`). Other traffic to this port, or to others where the switch shares its\n\
+         memory, leaves less.",
         whole_kib(buffer)
     );
     text

@@ -37,7 +37,7 @@ pub struct Choice {
 
 /// Reason why the requested offload is refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("offload = \"{offload}\": {why}; {}", remedy.as_deref().map_or_else(|| "offload = \"auto\" chooses one that works".into(), |remedy| format!("to make it work: {remedy}; or choose offload = \"auto\"")))]
+#[error("offload = \"{offload}\": {why}; {}", remedy.as_deref().map_or_else(|| "offload = \"auto\" chooses one that works".into(), |remedy| format!("to make it work: {remedy}, or choose offload = \"auto\"")))]
 pub struct NotProved {
     /// Offload that was requested.
     pub offload: Offload,

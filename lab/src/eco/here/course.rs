@@ -234,7 +234,7 @@ impl Course<'_> {
                 &name,
                 &[
                     "builder 1  (not known here",
-                    "`h22` is not known here: if it is this host, correct its spelling",
+                    "`h22` has no address here: if it is this host, correct its spelling",
                     "10.79.0.2 (e0)",
                 ],
             ),

@@ -88,7 +88,7 @@ impl DatagramSender {
         self.counts.gso_refused += 1;
         self.gso.refused(clock::now());
         if self.counts.gso_refused == 1 {
-            tracing::warn!(%error, "the kernel of this host refuses to cut large writes into datagrams (UDP GSO), so each datagram is sent alone, which loses no data, but throughput may fall to a tenth: {error}; `evbd doctor` checks the network card");
+            tracing::warn!(%error, "the kernel of this host refuses to cut large writes into datagrams (UDP GSO), so each datagram is sent alone, which loses no data, but throughput may fall to a tenth: {error}; run `evbd doctor` on this host, which checks the network card");
         }
     }
 

@@ -193,7 +193,7 @@ impl BuilderRole {
             tracing::warn!(
                 source_id,
                 unsaid,
-                "the connection (lane) from {named} is down: {cause}; {named} connects again by itself while it is running{advice}"
+                "the connection (lane) from {named} is down, and {named} connects again by itself while it is running: {cause}{advice}"
             );
         }
         self.forget_records(lane);

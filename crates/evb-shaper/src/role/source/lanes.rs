@@ -45,7 +45,7 @@ impl LaneConnections {
                 builder = builder.number(),
                 address,
                 unsaid,
-                "the connection (lane) to {named} at {address} is down ({cause}); this source keeps its fragments and connects again by itself{advice}"
+                "the connection (lane) to {named} at {address} is down, but this source keeps its fragments and connects again by itself: {cause}{advice}"
             );
         }
     }
