@@ -25,8 +25,11 @@ use tokio::sync::{
 
 use patience::Patience;
 
-use super::{RunFacts, Sink, SinkError, SinkSpace};
-use crate::filter::{Filter, FilterVerdict};
+use super::{RunFacts, Sink, SinkError, SinkSpace, file};
+use crate::{
+    filter::{Filter, FilterVerdict},
+    tap::Tap,
+};
 
 /// Interval at which the free space of the sink's file system is checked.
 const LOOK: Duration = Duration::from_secs(1);
@@ -136,6 +139,7 @@ pub(crate) fn start<S: Sink>(
     sink: S,
     filter: Box<dyn Filter>,
     give_up: Duration,
+    tap: Option<Tap>,
 ) -> io::Result<(Stage, oneshot::Receiver<Prepared>)> {
     let (prepared, has_prepared) = oneshot::channel();
     let (begins, to_begin) = mpsc::channel(BEGINS);
@@ -153,7 +157,8 @@ pub(crate) fn start<S: Sink>(
         let _builder = span.entered();
         runtime.block_on(async {
             let (facts, has_begun) = (None, false);
-            let mut sink = SinkBeginning { sink, facts, has_begun, episodes, changes, tell_gone };
+            let of_run = tap.clone();
+            let mut sink = SinkBeginning { sink, facts, has_begun, episodes, changes, tell_gone, tap };
             let result = sink.sink.prepare().await;
             let is_able = result.as_ref().err().is_none_or(SinkError::is_passing);
             // The builder may have stopped waiting for the answer.
@@ -162,6 +167,9 @@ pub(crate) fn start<S: Sink>(
                 let patience = Patience::new(builder, give_up, is_ending);
                 let ends = StageChannels { to_begin, say_begun, incoming, outgoing, show_space };
                 run(sink, filter, ends, patience).await;
+            }
+            if let Some(tap) = of_run {
+                tap.end();
             }
         });
     })?;
@@ -191,6 +199,7 @@ struct SinkBeginning<S> {
     changes: watch::Receiver<Vec<OwingChange>>,
     /// Sentences about stored events that are gone, for the builder's report.
     tell_gone: watch::Sender<Vec<String>>,
+    tap: Option<Tap>,
 }
 
 impl<S: Sink> SinkBeginning<S> {
@@ -224,6 +233,9 @@ impl<S: Sink> SinkBeginning<S> {
             self.sink.note_changes(&self.changes.borrow_and_update());
             self.sink.begin(facts).await?;
             self.has_begun = true;
+            if let Some(tap) = &self.tap {
+                tap.begin(&file::identity(facts, &self.changes.borrow()));
+            }
             self.tell_episodes();
         }
         Ok(())
@@ -238,6 +250,9 @@ impl<S: Sink> SinkBeginning<S> {
     }
 
     async fn close(&mut self) {
+        if let Some(tap) = &self.tap {
+            tap.end();
+        }
         if std::mem::take(&mut self.has_begun)
             && let Err(error) = self.sink.close().await
             && !self.note_gone(&error)
@@ -312,6 +327,10 @@ async fn run<S: Sink>(
             }
         }
         patience.is_over();
+        if let Some(tap) = &sink.tap {
+            let accepted = batch.iter().zip(&fates).filter(|(_, fate)| written(fate));
+            tap.offer(accepted.map(|(event, _)| event));
+        }
         for done in batch.drain(..).zip(fates.drain(..)) {
             if outgoing.send(done).await.is_err() {
                 break;
