@@ -152,6 +152,7 @@ impl BuilderConfig {
             boot_id: host::boot_id(),
             software: concat!("evb ", env!("CARGO_PKG_VERSION")).to_owned(),
             listen,
+            tap: self.tap.as_ref().map_or_else(String::new, |tap| tap.options().address.clone()),
             ..Hello::new(Peer::Builder(self.id), Peer::Supervisor)
         };
         Member { supervisor: self.supervisor.clone(), hello, start_timeout: self.start_timeout }

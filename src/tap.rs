@@ -23,6 +23,7 @@ use evb_core::{
     id::{EventId, RunId},
     rng::Rng,
     units::{Bytes, Rate},
+    wire::control::TapReport,
 };
 use evb_file::{FileIdentity, StreamEncoder};
 use evb_shaper::EdtBucket;
@@ -237,11 +238,10 @@ const fn hash(seed: u64, event: EventId) -> u64 {
 }
 
 impl Tap {
-    /// Creates a tap. A share that is no number, or outside of 0 to 1, counts as the nearest of
-    /// these.
+    /// Creates a tap. A share below 0 or that is no number counts as 0, and one above 1 as 1.
     pub fn new(options: TapOptions) -> Self {
         let bucket = options.max_rate.map(|rate| EdtBucket::new(rate, BURST));
-        let sample = options.sample.max(0.0).min(1.0);
+        let sample = if options.sample > 0.0 { options.sample.min(1.0) } else { 0.0 };
         let options = TapOptions { sample, ..options };
         Self(Arc::new(Shared { options, bucket: Mutex::new(bucket), ..Shared::default() }))
     }
@@ -288,6 +288,12 @@ impl Tap {
         let mut sum = state.past;
         state.clients.iter().for_each(|client| sum.add(client.status().counts));
         (state.clients.len(), sum)
+    }
+
+    /// Returns the totals for the builder's report.
+    pub(crate) fn report(&self) -> TapReport {
+        let (clients, TapCounts { seen, sent, sampled_out, dropped }) = self.totals();
+        TapReport { clients: u32::try_from(clients).unwrap_or(u32::MAX), seen, sent, sampled_out, dropped }
     }
 
     /// Begins a run: streams of an earlier one end, and clients that wait get the header.

@@ -87,10 +87,15 @@ impl TapClient {
         if queue.is_over {
             return;
         }
-        for offer in offered {
+        let newest = offered.iter().rposition(|offer| self.takes(offer.hash)).filter(|_| self.newest);
+        for (position, offer) in offered.iter_mut().enumerate() {
             queue.counts.seen += 1;
             if !self.takes(offer.hash) {
                 queue.counts.sampled_out += 1;
+                continue;
+            }
+            if newest.is_some_and(|newest| position < newest) {
+                queue.counts.dropped += 1;
                 continue;
             }
             if self.newest {

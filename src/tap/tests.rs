@@ -107,7 +107,8 @@ async fn clients_with_a_share_get_the_same_events_at_every_builder_and_counts_cl
         one.offer([&event(id, 10)].into_iter());
         other.offer([&event(id, 10)].into_iter());
     }
-    (one.end(), other.end());
+    one.end();
+    other.end();
     let mut all = Vec::new();
     for stream in streams {
         let (bytes, counts) = rest(stream).await;
@@ -199,6 +200,19 @@ async fn a_stream_ends_with_its_run_and_the_next_one_begins_with_the_next_run() 
     let run = |bytes: &[u8]| StreamReader::new(bytes, "a stream").unwrap().header().run.number();
     assert_eq!((run(&first), of_first.seen, run(&second), of_second.seen), (1, 0, 2, 1));
     assert!(tap.subscribe(EVERYTHING).is_ok());
+}
+
+#[tokio::test]
+async fn the_counts_of_many_clients_that_have_left_are_kept_in_the_sum_alone() {
+    let tap = tap(TapOptions::default());
+    for id in 1..=70 {
+        let stream = tap.subscribe(EVERYTHING).unwrap();
+        tap.offer([&event(id, 10)].into_iter());
+        drop(stream);
+    }
+    let (clients, sum) = (tap.clients(), tap.totals().1);
+    assert_eq!((clients.len(), clients[0].id, clients[0].connected), (super::FORMER, 70, false));
+    assert_eq!(sum, TapCounts { seen: 70, dropped: 70, ..TapCounts::default() });
 }
 
 /// A builder shows exactly what its file sink has written.
