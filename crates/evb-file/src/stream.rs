@@ -5,7 +5,7 @@ mod tests;
 
 use std::{
     io::{self, Read},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use bytes::Bytes;
@@ -120,6 +120,11 @@ impl<R: Read> StreamReader<R> {
         let (header, tag) = FileHeader::decode(&bytes).map_err(flawed)?;
         let at = Some(length);
         Ok(Self { from, name, header, header_bytes: bytes, tag, at, last: None, bytes: Vec::new() })
+    }
+
+    /// Returns the name of the stream, as given to [`Self::new`].
+    pub fn name(&self) -> &Path {
+        &self.name
     }
 
     /// Returns the header of the stream.

@@ -29,6 +29,11 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
         5,
         &["from 1 to 1000"],
     ),
+    (
+        "[[builder]]\nids = \"1-2\"\nlisten = \"127.0.0.1:{7100+id}\"\nsink = \"null\"\ntap = { listen = \"127.0.0.1:7301\" }\n",
+        1,
+        &["the tap of builder 2 and the tap of builder 1 both listen at 127.0.0.1:7301"],
+    ),
     ("[run]\ncolour = 3\n", 2, &["unknown key `colour`", "keys here: number, events"]),
     ("[sources]\n", 1, &["unknown key `sources`", "did you mean `source`?"]),
     ("[run]\nduration = 10\n", 2, &["bare number", "duration = \"2 s\""]),

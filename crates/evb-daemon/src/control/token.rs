@@ -19,7 +19,7 @@ pub(crate) struct Token(String);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TokenError {
     /// The file cannot be read, or others may read or change it.
-    #[error("the token file of run control cannot be used: {}{}", .0, way_out(.0))]
+    #[error("the token file cannot be used: {}{}", .0, way_out(.0))]
     File(#[from] SecretError),
     /// The file holds no token.
     #[error(
@@ -34,7 +34,7 @@ pub(crate) enum TokenError {
 fn way_out(error: &SecretError) -> &'static str {
     match error {
         SecretError::Read { .. } | SecretError::NotAFile(_) => {
-            "; give this user a copy of the file of run control, or make a new one for all with `openssl rand -hex 24 > FILE; chmod 600 FILE`"
+            "; give this user a copy of the file, or make a new one for all with `openssl rand -hex 24 > FILE; chmod 600 FILE`"
         }
         SecretError::Mode { .. } | SecretError::Owner { .. } => "",
     }
