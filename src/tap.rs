@@ -112,8 +112,8 @@ pub enum TapError {
     },
 }
 
-/// What became of the events that a client could have had. When its stream has ended, `seen` =
-/// `sent` + `sampled_out` + `dropped`; before that, the difference is what waits in its queue.
+/// Counts of the events that a client could have had, by their fate. When its stream has ended,
+/// `seen` = `sent` + `sampled_out` + `dropped`; before that, the difference waits in its queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TapCounts {
     /// Events that the builder's sink accepted while the client was connected.
@@ -148,7 +148,7 @@ pub struct TapClientStatus {
     pub connected: bool,
     /// Number of events in its queue.
     pub waiting: u64,
-    /// What became of the events.
+    /// Counts of the events.
     #[serde(flatten)]
     pub counts: TapCounts,
 }
@@ -162,7 +162,7 @@ pub struct TapClientStatus {
 ///
 /// ```
 /// use evb::{
-///     file::StreamReader,
+///     file::EventStream,
 ///     prelude::*,
 ///     tap::{Tap, Wanted},
 /// };
@@ -172,7 +172,8 @@ pub struct TapClientStatus {
 /// let tap = Tap::default();
 /// let mut stream = tap.subscribe(Wanted::default())?;
 /// let of_builder = tap.clone();
-/// let system = LocalSystem::new(1, 1).events(1).with_builders(|config| config.tap = Some(of_builder));
+/// let system = LocalSystem::new(1, 1).events(1);
+/// let system = system.with_builders(|config| config.tap = Some(of_builder));
 /// let run = system.start(|_| NullSink).await?;
 /// let data = Fragment::new(EventId::FIRST, Timestamp::new(0), "detector data");
 /// run.sources()[0].push(data).await?;
@@ -182,16 +183,16 @@ pub struct TapClientStatus {
 /// while let Some(chunk) = stream.next().await {
 ///     bytes.extend_from_slice(&chunk);
 /// }
-/// assert_eq!(StreamReader::new(&bytes[..], "the tap")?.count(), 1);
+/// assert_eq!(EventStream::new(&bytes[..], "the tap")?.count(), 1);
 /// assert_eq!((stream.counts().seen, stream.counts().sent), (1, 1));
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Tap(Arc<Shared>);
+pub struct Tap(Arc<SharedTap>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedTap {
     options: TapOptions,
     /// Number of clients, so that a builder without one takes no lock.
     watched: AtomicUsize,
@@ -243,7 +244,7 @@ impl Tap {
         let bucket = options.max_rate.map(|rate| EdtBucket::new(rate, BURST));
         let sample = if options.sample > 0.0 { options.sample.min(1.0) } else { 0.0 };
         let options = TapOptions { sample, ..options };
-        Self(Arc::new(Shared { options, bucket: Mutex::new(bucket), ..Shared::default() }))
+        Self(Arc::new(SharedTap { options, bucket: Mutex::new(bucket), ..SharedTap::default() }))
     }
 
     /// Returns the limits of the tap.
@@ -342,7 +343,7 @@ impl Tap {
     }
 }
 
-impl Shared {
+impl SharedTap {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -25,11 +25,11 @@ pub(super) struct TapClient {
     highest: u64,
     newest: bool,
     /// Held for the time of a push or a pop, and by the sink's thread while it encodes a batch.
-    queue: Mutex<Queue>,
+    queue: Mutex<TapQueue>,
 }
 
 #[derive(Debug, Default)]
-struct Queue {
+struct TapQueue {
     /// The header of a run that has begun, until the client takes it.
     header: Option<Bytes>,
     records: VecDeque<Bytes>,
@@ -41,7 +41,7 @@ struct Queue {
     waker: Option<Waker>,
 }
 
-impl Queue {
+impl TapQueue {
     fn wake(&mut self) {
         if let Some(waker) = self.waker.take() {
             waker.wake();
@@ -102,7 +102,7 @@ impl TapClient {
                 queue.discard();
             }
             // An event for which there is surely no room is not encoded.
-            let has_room = |queue: &Queue, size: u64| {
+            let has_room = |queue: &TapQueue, size: u64| {
                 queue.records.is_empty() || queue.bytes.saturating_add(size) <= QUEUE.count()
             };
             let payload = offer.event.payload_size().count();
@@ -141,7 +141,7 @@ impl TapClient {
         hash <= self.highest
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, TapQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -8,7 +8,7 @@ use evb_core::{
     rng::Rng,
     units::Rate,
 };
-use evb_file::{FileIdentity, StreamEncoder, StreamReader, WriterOptions, files_at};
+use evb_file::{EventStream, FileIdentity, StreamEncoder, WriterOptions, files_at};
 
 use super::{QUEUE, Tap, TapCounts, TapError, TapOptions, TapStream, Wanted, hash, seed};
 use crate::{
@@ -49,7 +49,7 @@ static SAME: LazyLock<StreamEncoder> = LazyLock::new(|| StreamEncoder::new(&iden
 
 /// Returns the records of a stream by event, made to be those of one and the same stream.
 fn records(stream: &[u8]) -> BTreeMap<u64, Vec<u8>> {
-    let mut reader = StreamReader::new(stream, "a stream").unwrap();
+    let mut reader = EventStream::new(stream, "a stream").unwrap();
     let mut all = BTreeMap::new();
     while let Some(record) = reader.next().transpose().unwrap() {
         let mut bytes = reader.bytes().to_vec();
@@ -197,7 +197,7 @@ async fn a_stream_ends_with_its_run_and_the_next_one_begins_with_the_next_run() 
     tap.offer([&later].into_iter());
     tap.end();
     let ((first, of_first), (second, of_second)) = (rest(first).await, rest(second).await);
-    let run = |bytes: &[u8]| StreamReader::new(bytes, "a stream").unwrap().header().run.number();
+    let run = |bytes: &[u8]| EventStream::new(bytes, "a stream").unwrap().header().run.number();
     assert_eq!((run(&first), of_first.seen, run(&second), of_second.seen), (1, 0, 2, 1));
     assert!(tap.subscribe(EVERYTHING).is_ok());
 }

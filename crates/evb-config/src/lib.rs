@@ -84,7 +84,7 @@ pub use security::SecurityMode;
 pub use shaping::{OffloadChoice, ShapingConfig, ShapingMode, Spin};
 pub use source::{Need, SourceEntry};
 pub use supervisor::{AssignmentPolicy, SourceLoss, SupervisorConfig};
-pub use tap::{Share, TapEntry};
+pub use tap::{EventShare, TapEntry};
 pub use trigger::{MulticastGroup, TriggerConfig, TriggerProtocol};
 pub use trunk::{Trunk, TrunkKind};
 

@@ -27,7 +27,7 @@ pub struct TapEntry {
     ///
     /// Default: 1
     #[serde(default)]
-    pub sample: Share,
+    pub sample: EventShare,
     /// The most bytes per second to all clients together.
     ///
     /// Default: no limit
@@ -52,16 +52,16 @@ fn usual_clients() -> usize {
 
 /// A share of the events, above 0 and at most 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Share(f64);
+pub struct EventShare(f64);
 
-impl Share {
+impl EventShare {
     /// Returns the share as a number.
     pub const fn fraction(self) -> f64 {
         self.0
     }
 }
 
-impl Default for Share {
+impl Default for EventShare {
     /// Returns the share that has every event.
     fn default() -> Self {
         Self(1.0)
@@ -70,7 +70,7 @@ impl Default for Share {
 
 const REMEDY: &str = "write a number above 0 and at most 1, without quotes, such as sample = 0.01";
 
-impl<'de> Deserialize<'de> for Share {
+impl<'de> Deserialize<'de> for EventShare {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(ShareVisitor)
     }
@@ -79,30 +79,30 @@ impl<'de> Deserialize<'de> for Share {
 struct ShareVisitor;
 
 impl Visitor<'_> for ShareVisitor {
-    type Value = Share;
+    type Value = EventShare;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&wrong("a number", REMEDY))
     }
 
-    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Share, E> {
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<EventShare, E> {
         if number > 0.0 && number <= 1.0 {
-            return Ok(Share(number));
+            return Ok(EventShare(number));
         }
         Err(E::custom(wrong(format_args!("this is not a possible value of `{KEY}`"), REMEDY)))
     }
 
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Share, E> {
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<EventShare, E> {
         self.visit_f64(number as f64)
     }
 
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Share, E> {
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<EventShare, E> {
         self.visit_f64(number as f64)
     }
 
     /// Returns a stand-in for a value that is wrong.
-    fn visit_unit<E: de::Error>(self) -> Result<Share, E> {
-        Ok(Share::default())
+    fn visit_unit<E: de::Error>(self) -> Result<EventShare, E> {
+        Ok(EventShare::default())
     }
 }
 

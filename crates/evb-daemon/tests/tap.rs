@@ -16,7 +16,7 @@ use std::{
 };
 
 use evb_core::id::BuilderId;
-use evb_file::{EventFile, FileIdentity, StreamEncoder, StreamReader, files_at};
+use evb_file::{EventFile, EventStream, FileIdentity, StreamEncoder, files_at};
 use serde_json::Value;
 
 const EVBD: &str = env!("CARGO_BIN_EXE_evbd");
@@ -149,7 +149,7 @@ static SAME: LazyLock<StreamEncoder> = LazyLock::new(|| StreamEncoder::new(&File
 fn records(paths: &[PathBuf]) -> BTreeMap<u64, Vec<u8>> {
     let mut all = BTreeMap::new();
     for path in paths {
-        let mut reader = StreamReader::new(fs::File::open(path).unwrap(), path).unwrap();
+        let mut reader = EventStream::new(fs::File::open(path).unwrap(), path).unwrap();
         while let Some(record) = reader.next().transpose().unwrap() {
             let mut bytes = reader.bytes().to_vec();
             SAME.adopt(&record, &mut bytes);

@@ -20,7 +20,7 @@ use crate::{
     index::IndexState,
     reader::EventFile,
     runs::EpochRange,
-    stream::StreamReader,
+    stream::EventStream,
     verify::named,
 };
 
@@ -80,7 +80,7 @@ pub fn list(file: &EventFile, options: ListOptions, out: &mut dyn Write) -> io::
 /// # Errors
 /// Returns any error of `out`, and an error of the stream as [`io::ErrorKind::Other`].
 pub fn list_stream<R: Read>(
-    stream: &mut StreamReader<R>,
+    stream: &mut EventStream<R>,
     options: ListOptions,
     out: &mut dyn Write,
 ) -> io::Result<()> {

@@ -37,7 +37,7 @@ use crate::{
 /// let record = encoder.record(&event).ok_or("the event is too large for the format")?;
 ///
 /// let stream = [encoder.header(), record].concat();
-/// let mut reader = StreamReader::new(&stream[..], "a stream")?;
+/// let mut reader = EventStream::new(&stream[..], "a stream")?;
 /// assert_eq!(reader.next().transpose()?.map(|record| record.event), Some(EventId::FIRST));
 /// assert_eq!(reader.event()?, event);
 /// assert!(reader.next().is_none());
@@ -78,7 +78,7 @@ impl StreamEncoder {
         Some(record.into())
     }
 
-    /// Makes a record that a [`StreamReader`] of the same run has read one of this stream.
+    /// Makes a record that a [`EventStream`] of the same run has read one of this stream.
     pub fn adopt(&self, record: &Record, bytes: &mut [u8]) {
         let head = bytes.len().min(record.head_length.as_usize());
         reseal(&mut bytes[..head], self.tag);
@@ -88,8 +88,26 @@ impl StreamEncoder {
 /// Reads a stream record by record as its bytes come, for example from a pipe. Everything that is
 /// returned was verified. The stream ends with its last byte, or with the index of a closed file.
 /// After an error the stream cannot be read on.
+///
+/// ```
+/// use evb_core::{event::Event, id::*};
+/// use evb_file::*;
+///
+/// let (run, epoch, builder) = (RunNumber::new(7), Epoch::new(1), BuilderId::new(1));
+/// let identity = FileIdentity { run, epoch, builder, ..FileIdentity::default() };
+/// let encoder = StreamEncoder::new(&identity);
+/// let event = Event::empty(EventId::FIRST, run, epoch, builder);
+/// let record = encoder.record(&event).ok_or("the event is too large for the format")?;
+///
+/// // A stream that was cut off.
+/// let bytes = [encoder.header(), record.slice(..20)].concat();
+/// let mut stream = EventStream::new(&bytes[..], "a stream")?;
+/// assert_eq!(stream.header().run, run);
+/// assert!(matches!(stream.next(), Some(Err(ReadError::TornTail { .. }))));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
-pub struct StreamReader<R> {
+pub struct EventStream<R> {
     from: R,
     /// Name of the stream, for errors.
     name: PathBuf,
@@ -103,7 +121,7 @@ pub struct StreamReader<R> {
     bytes: Vec<u8>,
 }
 
-impl<R: Read> StreamReader<R> {
+impl<R: Read> EventStream<R> {
     /// Reads the header of a stream; waits until it has come.
     ///
     /// # Errors
@@ -206,7 +224,7 @@ impl<R: Read> StreamReader<R> {
     }
 }
 
-impl<R: Read> Iterator for StreamReader<R> {
+impl<R: Read> Iterator for EventStream<R> {
     type Item = Result<Record, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -99,8 +99,8 @@ macro_rules! builder_live {
 
 lane_counters! { select! { status builder_live! { LaneReport } {} } }
 
-/// Events by what became of them at the clients of a builder's tap, over all clients so far. What is
-/// missing to `seen` waits.
+/// Events by what became of them at the clients of a builder's tap, over all clients so far. Events
+/// that are missing to `seen` wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TapSurvey {
     /// Number of clients that are connected.

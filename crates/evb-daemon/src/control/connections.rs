@@ -46,7 +46,7 @@ where
                     let answer = |request| answer(peer, request, own.clone());
                     // The outcome is ignored: a failed connection concerns only its client.
                     let mut conversation = pin!(converse(stream, answer));
-                    // A start takes as long as `on_start` of its sources, and a tap as long as its run.
+                    // A start takes as long as `on_start` of its sources, a stream as its run.
                     while timeout(LIFE, &mut conversation).await.is_err() && own.get() {}
                 });
                 places.take(

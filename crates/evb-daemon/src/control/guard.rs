@@ -26,7 +26,7 @@ const TAP: (&str, &str) = (
 
 /// The check that every request must pass first.
 pub(crate) struct Guard {
-    /// What it guards, and how a client gives the token.
+    /// The name of what is guarded, and the remedy for a client without the token.
     of: (&'static str, &'static str),
     token: Option<Token>,
     viewers: Viewers,

@@ -204,7 +204,7 @@ pub(crate) struct Streamed {
     client: Client,
     headers: HeaderMap,
     body: Incoming,
-    /// What has come and was not read yet.
+    /// Bytes that have come and were not read yet.
     rest: Bytes,
     trailers: Option<HeaderMap>,
 }

@@ -37,7 +37,7 @@ pub(crate) const COUNTS: &str = "/v1/counts";
 pub(crate) const TRAILERS: [&str; 4] =
     ["evb-tap-seen", "evb-tap-sent", "evb-tap-sampled-out", "evb-tap-dropped"];
 
-/// What the answers to the requests of all clients need.
+/// The parts that the answers to all clients share.
 pub(super) struct Desk {
     pub(super) builder: BuilderId,
     pub(super) tap: Tap,
@@ -45,7 +45,7 @@ pub(super) struct Desk {
     log: Mutex<RefusalLog>,
 }
 
-type Answered = Response<Either<Full<Bytes>, Shown>>;
+type Answered = Response<Either<Full<Bytes>, EventBody>>;
 
 impl Desk {
     pub(super) fn new(builder: BuilderId, tap: Tap, guard: Guard) -> Self {
@@ -107,7 +107,7 @@ impl Desk {
         busy.set(true);
         let client = HeaderValue::from(stream.id());
         let mut response =
-            streamed(Either::Right(Shown { stream, is_over: false, busy }), "application/octet-stream");
+            streamed(Either::Right(EventBody { stream, is_over: false, busy }), "application/octet-stream");
         let headers = response.headers_mut();
         headers.insert(CLIENT, client);
         for name in TRAILERS {
@@ -138,13 +138,13 @@ fn wanted(query: &str) -> Result<Wanted, Answer> {
 }
 
 /// The body of an answer that shows events.
-pub(super) struct Shown {
+pub(super) struct EventBody {
     stream: TapStream,
     is_over: bool,
     busy: Busy,
 }
 
-impl Body for Shown {
+impl Body for EventBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -165,7 +165,7 @@ impl Body for Shown {
     }
 }
 
-impl Drop for Shown {
+impl Drop for EventBody {
     fn drop(&mut self) {
         self.busy.set(false);
     }

@@ -8,7 +8,7 @@ use std::{
 
 use evb_core::{id::EventId, quantities::counted};
 use evb_file::{
-    EventFile, ReadError, StreamReader, VerifyError,
+    EventFile, EventStream, ReadError, VerifyError,
     dump::{ListOptions, hex, list, list_stream, summary},
     files_at, files_of_run,
 };
@@ -60,7 +60,7 @@ pub(crate) fn main(arguments: &DumpArguments) -> ExitCode {
 
 /// Shows a stream of which nothing is known before it comes.
 fn stream(arguments: &DumpArguments, options: ListOptions) -> ExitCode {
-    let mut stream = match StreamReader::new(io::stdin().lock(), "standard input") {
+    let mut stream = match EventStream::new(io::stdin().lock(), "standard input") {
         Ok(stream) => stream,
         Err(error) => return nothing_done(&error),
     };

@@ -8,7 +8,7 @@ use std::{io, path::PathBuf, process::ExitCode, sync::mpsc::sync_channel, thread
 use evb_config::complain;
 
 use super::nothing_done;
-use connection::{Connection, End, Origin, find};
+use connection::{AskedTap, TapConnection, TapEnd, find};
 use writer::Writer;
 
 /// Number of records between the connections and standard output.
@@ -41,14 +41,14 @@ pub(crate) struct TapArguments {
 /// cut off, 2 if nothing could be shown.
 pub(crate) fn main(arguments: &TapArguments) -> ExitCode {
     let connections = find(arguments).and_then(|taps| {
-        taps.into_iter().map(|tap| Connection::open(tap, arguments)).collect::<Result<Vec<_>, _>>()
+        taps.into_iter().map(|tap| TapConnection::open(tap, arguments)).collect::<Result<Vec<_>, _>>()
     });
     let connections = match connections {
         Ok(connections) => connections,
         Err(error) => return nothing_done(&error),
     };
     let (show, shown) = sync_channel(WAITING);
-    let origins: Vec<Origin> = connections.iter().map(|connection| connection.origin().clone()).collect();
+    let origins: Vec<AskedTap> = connections.iter().map(|connection| connection.origin().clone()).collect();
     for connection in connections {
         let show = show.clone();
         // It ends with its stream, or with this process.
@@ -70,7 +70,7 @@ pub(crate) fn main(arguments: &TapArguments) -> ExitCode {
 }
 
 /// Says what became of the events at a tap.
-fn tell(origin: &Origin, ends: &[End], arguments: &TapArguments) {
+fn tell(origin: &AskedTap, ends: &[TapEnd], arguments: &TapArguments) {
     let (tap, end) = (&origin.tap, ends.iter().find(|end| end.origin == *origin));
     if let Some(error) = end.and_then(|end| end.error.as_ref()) {
         complain!("error: {error}; what came before is in the output: ask again while a run goes on");

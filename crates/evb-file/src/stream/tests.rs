@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, fs};
 
 use proptest::prelude::*;
 
-use super::{StreamEncoder, StreamReader};
+use super::{EventStream, StreamEncoder};
 use crate::{
     ReadError,
     samples::{BUILDER, any_event, identity, write},
@@ -10,7 +10,7 @@ use crate::{
 
 /// Returns the records of a stream by event, as records of the stream of `encoder`.
 fn records(stream: &[u8], encoder: &StreamEncoder) -> BTreeMap<u64, Vec<u8>> {
-    let mut reader = StreamReader::new(stream, "test").unwrap();
+    let mut reader = EventStream::new(stream, "test").unwrap();
     let mut all = BTreeMap::new();
     while let Some(record) = reader.next() {
         let (record, mut bytes) = (record.unwrap(), reader.bytes().to_vec());
@@ -54,12 +54,12 @@ proptest! {
         let (header, record) = (encoder.header(), encoder.record(&one).unwrap());
         let mut stream = [&header[..], &record].concat();
         let cut = cut.index(stream.len() - header.len()) + header.len();
-        let ended = StreamReader::new(&stream[..cut], "test").unwrap().next();
+        let ended = EventStream::new(&stream[..cut], "test").unwrap().next();
         let is_torn = matches!(ended, Some(Err(ReadError::TornTail { .. })));
         prop_assert!(is_torn || (cut == header.len() && ended.is_none()), "{cut}: {ended:?}");
         let place = place.index(stream.len());
         stream[place] ^= flip;
-        if let Ok(mut reader) = StreamReader::new(&stream[..], "test")
+        if let Ok(mut reader) = EventStream::new(&stream[..], "test")
             && let Some(Ok(_)) = reader.next()
         {
             prop_assert!(reader.event().is_err(), "byte {place} was changed, and nobody has noticed");

@@ -21,7 +21,7 @@ use crate::{
     name::Name,
     network::CongestionControl,
     shaping::Spin,
-    tap::Share,
+    tap::EventShare,
     trigger::Group,
 };
 
@@ -234,7 +234,7 @@ impl JsonSchema for Speed {
     }
 }
 
-impl JsonSchema for Share {
+impl JsonSchema for EventShare {
     fn schema_name() -> Cow<'static, str> {
         "share".into()
     }

@@ -4,7 +4,7 @@ use std::{sync::mpsc::SyncSender, thread::sleep, time::Duration};
 
 use evb_config::{Endpoint, complain};
 use evb_file::{
-    ReadError, StreamReader,
+    EventStream, ReadError,
     format::{FileHeader, Record},
 };
 use serde_json::Value;
@@ -20,31 +20,31 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// A tap, and this client there.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Origin {
+pub(super) struct AskedTap {
     pub(super) tap: Endpoint,
     /// Number of this client.
     client: u64,
 }
 
 /// A connection to a tap that shows events.
-pub(super) struct Connection {
-    origin: Origin,
+pub(super) struct TapConnection {
+    origin: AskedTap,
     streamed: Streamed,
 }
 
-/// What a connection passes on.
-pub(super) enum Shown {
+/// A part of a stream, as a connection passes it on.
+pub(super) enum ShownPart {
     /// The header of a run, and its bytes.
     Header(Box<FileHeader>, Vec<u8>),
     /// A record, and its bytes.
     Event(Box<Record>, Vec<u8>),
     /// Nothing more comes.
-    End(End),
+    End(TapEnd),
 }
 
 /// The end of a stream.
-pub(super) struct End {
-    pub(super) origin: Origin,
+pub(super) struct TapEnd {
+    pub(super) origin: AskedTap,
     /// The counts of the events that were seen, sent, sampled out and dropped, if known.
     pub(super) counts: Option<[u64; 4]>,
     /// The reason for which the stream was cut off.
@@ -116,7 +116,7 @@ fn in_words(error: &AskError) -> String {
     }
 }
 
-impl Connection {
+impl TapConnection {
     /// Asks a tap for its events.
     pub(super) fn open(tap: Endpoint, arguments: &TapArguments) -> Result<Self, String> {
         let mut what = format!("{}?newest={}", part_of(EVENTS), u8::from(arguments.newest));
@@ -125,35 +125,35 @@ impl Connection {
         }
         let streamed = client(&tap, arguments)?.open(&what).map_err(|error| in_words(&error))?;
         let client = streamed.header(&CLIENT).and_then(|id| id.parse().ok()).unwrap_or_default();
-        Ok(Self { origin: Origin { tap, client }, streamed })
+        Ok(Self { origin: AskedTap { tap, client }, streamed })
     }
 
-    pub(super) fn origin(&self) -> &Origin {
+    pub(super) fn origin(&self) -> &AskedTap {
         &self.origin
     }
 
     /// Passes on what the tap shows, to its end or until nobody takes it.
-    pub(super) fn show(mut self, to: &SyncSender<Shown>) {
+    pub(super) fn show(mut self, to: &SyncSender<ShownPart>) {
         let error = self.pass_on(to).err();
         let trailers = self.streamed.trailers();
         let count = |name: &str| trailers?.get(name)?.to_str().ok()?.parse().ok();
         let counts = all(TRAILERS.map(count));
         // Nobody takes it if enough is written.
-        let _ = to.send(Shown::End(End { origin: self.origin, counts, error }));
+        let _ = to.send(ShownPart::End(TapEnd { origin: self.origin, counts, error }));
     }
 
-    fn pass_on(&mut self, to: &SyncSender<Shown>) -> Result<(), ReadError> {
-        let mut reader = StreamReader::new(&mut self.streamed, format!("tap {}", self.origin.tap))?;
-        let header = Shown::Header(Box::new(reader.header().clone()), reader.header_bytes().to_vec());
+    fn pass_on(&mut self, to: &SyncSender<ShownPart>) -> Result<(), ReadError> {
+        let mut reader = EventStream::new(&mut self.streamed, format!("tap {}", self.origin.tap))?;
+        let header = ShownPart::Header(Box::new(reader.header().clone()), reader.header_bytes().to_vec());
         let mut is_wanted = to.send(header).is_ok();
         while is_wanted && let Some(record) = reader.next().transpose()? {
-            is_wanted = to.send(Shown::Event(Box::new(record), reader.bytes().to_vec())).is_ok();
+            is_wanted = to.send(ShownPart::Event(Box::new(record), reader.bytes().to_vec())).is_ok();
         }
         Ok(())
     }
 }
 
-impl Origin {
+impl AskedTap {
     /// Returns the counts of the events that were seen, sent, sampled out and dropped, as the tap
     /// has them now.
     pub(super) fn counts(&self, arguments: &TapArguments) -> Option<[u64; 4]> {

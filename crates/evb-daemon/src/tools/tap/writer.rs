@@ -11,7 +11,7 @@ use evb_file::{
     format::{FileHeader, Record},
 };
 
-use super::connection::{End, Shown};
+use super::connection::{ShownPart, TapEnd};
 
 /// Writes the streams of one or several taps as one.
 pub(super) struct Writer {
@@ -32,7 +32,7 @@ impl Writer {
 
     /// Writes what the connections show, until all have ended or enough events are written.
     /// Returns the ends of all streams.
-    pub(super) fn write(mut self, shown: &Receiver<Shown>) -> io::Result<Vec<End>> {
+    pub(super) fn write(mut self, shown: &Receiver<ShownPart>) -> io::Result<Vec<TapEnd>> {
         let mut ends = Vec::new();
         while self.left != Some(0) {
             let next = match shown.try_recv() {
@@ -44,9 +44,9 @@ impl Writer {
                 next => next.ok(),
             };
             match next {
-                Some(Shown::Header(header, bytes)) => self.header(&header, &bytes)?,
-                Some(Shown::Event(record, bytes)) => self.event(&record, bytes)?,
-                Some(Shown::End(end)) => ends.push(end),
+                Some(ShownPart::Header(header, bytes)) => self.header(&header, &bytes)?,
+                Some(ShownPart::Event(record, bytes)) => self.event(&record, bytes)?,
+                Some(ShownPart::End(end)) => ends.push(end),
                 None => break,
             }
         }
