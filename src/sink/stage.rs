@@ -157,7 +157,6 @@ pub(crate) fn start<S: Sink>(
         let _builder = span.entered();
         runtime.block_on(async {
             let (facts, has_begun) = (None, false);
-            let of_run = tap.clone();
             let mut sink = SinkBeginning { sink, facts, has_begun, episodes, changes, tell_gone, tap };
             let result = sink.sink.prepare().await;
             let is_able = result.as_ref().err().is_none_or(SinkError::is_passing);
@@ -167,9 +166,6 @@ pub(crate) fn start<S: Sink>(
                 let patience = Patience::new(builder, give_up, is_ending);
                 let ends = StageChannels { to_begin, say_begun, incoming, outgoing, show_space };
                 run(sink, filter, ends, patience).await;
-            }
-            if let Some(tap) = of_run {
-                tap.end();
             }
         });
     })?;
@@ -249,10 +245,14 @@ impl<S: Sink> SinkBeginning<S> {
         }
     }
 
-    async fn close(&mut self) {
+    fn end_tap(&self) {
         if let Some(tap) = &self.tap {
             tap.end();
         }
+    }
+
+    async fn close(&mut self) {
+        self.end_tap();
         if std::mem::take(&mut self.has_begun)
             && let Err(error) = self.sink.close().await
             && !self.note_gone(&error)
@@ -323,7 +323,7 @@ async fn run<S: Sink>(
                     left.drain(..).for_each(|index| fates[index] = Fate::Failed(patience.words(&error)));
                 },
                 // The receiver of the outcomes is gone, so the loop ends.
-                () = outgoing.closed() => return,
+                () = outgoing.closed() => return sink.end_tap(),
             }
         }
         patience.is_over();
