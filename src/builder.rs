@@ -30,6 +30,7 @@ use crate::{
     filter::{AcceptAll, Filter},
     role::{self, Access, AdmittedRole, RoleError, RoleHandle, RoleThread, RunOutcome, TurnCounters},
     sink::{Sink, stage},
+    tap::Tap,
 };
 
 /// Time to empty a port's queue below which a builder takes precedence on its core. While the
@@ -90,6 +91,8 @@ pub struct BuilderConfig {
     /// Counter of the turns of the builder's event loop. Turns of the sink's thread, which may wait
     /// for a disk, are not counted.
     pub turn_counters: TurnCounters,
+    /// Tap that shows the builder's events to onlookers; `None`: nobody can look at them.
+    pub tap: Option<Tap>,
     /// CPU core on which the builder's thread runs; `None`: any core.
     pub cpu: Option<usize>,
     /// True if the builder's thread takes precedence over other threads on its core, where the
@@ -128,6 +131,7 @@ impl BuilderConfig {
             security: Security::None,
             give_up: Duration::from_secs(30),
             turn_counters: TurnCounters::default(),
+            tap: None,
             cpu: None,
             precedence: None,
             keep_awake: None,
@@ -148,6 +152,7 @@ impl BuilderConfig {
             boot_id: host::boot_id(),
             software: concat!("evb ", env!("CARGO_PKG_VERSION")).to_owned(),
             listen,
+            tap: self.tap.as_ref().map_or_else(String::new, |tap| tap.options().address.clone()),
             ..Hello::new(Peer::Builder(self.id), Peer::Supervisor)
         };
         Member { supervisor: self.supervisor.clone(), hello, start_timeout: self.start_timeout }
@@ -208,7 +213,8 @@ impl Builder {
         let (address, role) =
             RoleHandle::start(name, RoleThread::Own(config.cpu), |mut joined, run_ends| async move {
                 let bound = bind(&config).await;
-                let (stage, prepared) = stage::start(config.id, sink, Box::new(filter), config.give_up)?;
+                let (stage, prepared) =
+                    stage::start(config.id, sink, Box::new(filter), config.give_up, config.tap.clone())?;
                 let prepared = tokio::time::timeout(PREPARATION, prepared).await;
                 let of_sink = match &prepared {
                     Ok(Ok(Err(error))) if !error.is_passing() => Some(RoleError::Sink(error.to_string())),

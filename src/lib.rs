@@ -79,6 +79,7 @@
 //! | [`source`], [`input`] | readout pushes fragments, or makes, replays or receives them |
 //! | [`builder`], [`filter`], [`sink`] | where events are built, chosen and written |
 //! | [`supervisor`], [`trigger_feed`] | the run's plan, its triggers, and its ledger |
+//! | [`tap`] | events for onlookers while a run goes on |
 //! | [`run_control`] | run after run in one process |
 //! | [`event`], [`fragment`], [`id`], [`ledger`], [`units`] | the types that all of them share |
 //! | [`network`], [`shaping`], [`security`] | transport, traffic shaping, and keys |
@@ -99,6 +100,7 @@ mod watch;
 mod threads;
 pub mod role;
 pub mod filter;
+pub mod tap;
 pub mod sink;
 pub mod source;
 pub mod builder;
@@ -123,6 +125,7 @@ pub use security::Security;
 pub use sink::Sink;
 pub use source::Source;
 pub use supervisor::Supervisor;
+pub use tap::Tap;
 pub use watch::Watch;
 
 /// Runs a future to its end on the calling thread, with a tokio runtime of its own: for programs

@@ -12,7 +12,7 @@ use std::{
 use evb::input::Replay;
 use evb_core::{event::Event, fragment::Checksum, id::SourceId};
 use evb_file::{
-    Batch, Batches, EventFile, IndexState, ReadAhead, Selection, VerifyOptions, dump,
+    Batch, Batches, EventFile, EventStream, IndexState, ReadAhead, Selection, VerifyOptions, dump,
     format::{FormatVersion, INDEX_MAGIC, INDEX_MAGIC_1},
     verify,
 };
@@ -48,9 +48,28 @@ fn read(bytes: &[u8]) {
         let replayed = Replay::recorded(&PLACE, SourceId::new(1), &Selection::default());
         assert!(replayed.is_ok_and(|replay| replay.len() > 0) || file.path() == &*PLACE);
     }
+    as_stream(bytes);
     let report = verify(std::slice::from_ref(&PLACE), &VerifyOptions::default());
     assert!(report.is_ok_and(|report| !report.to_string().is_empty()));
     fs::remove_file(&*PLACE).expect("our own file");
+}
+
+fn as_stream(bytes: &[u8]) {
+    let Ok(mut stream) = EventStream::new(bytes, "a stream") else { return };
+    let mut end = stream.header_bytes().len() as u64;
+    while let Some(record) = stream.next() {
+        match record {
+            Ok(record) => {
+                assert_eq!((record.offset, record.length.count()), (end, stream.bytes().len() as u64));
+                end += record.length.count();
+                if let Ok(event) = stream.event() {
+                    look_at(&event);
+                    assert_eq!(event.fragments().len(), record.fragments.len());
+                }
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
 }
 
 fn walk(file: &EventFile, length: usize) {

@@ -23,6 +23,7 @@ use crate::{
         RunFacts,
         stage::{Fate, Stage},
     },
+    tap::Tap,
 };
 
 /// A builder's state machine and its connections, sink and timer.
@@ -34,6 +35,7 @@ pub(super) struct Driver {
     timer: Timer,
     busy_poll: BusyPoll,
     stop: mpsc::Receiver<String>,
+    tap: Option<Tap>,
     outcome: Option<Result<RunOutcome, RoleFault>>,
 }
 
@@ -55,6 +57,7 @@ impl Driver {
             timer: Timer::new()?,
             busy_poll: BusyPoll::new(config.busy_poll, now),
             stop,
+            tap: config.tap.clone(),
             outcome: None,
         })
     }
@@ -165,6 +168,7 @@ impl Driver {
             datagrams: self.lanes.report(),
             refusals: Some(self.lanes.refusals()),
             gone: self.stage.gone(),
+            tap: self.tap.as_ref().map(Tap::report),
             ..ReportFacts::default()
         }
     }

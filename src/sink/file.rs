@@ -112,7 +112,7 @@ impl Sink for FileSink {
     }
 
     fn begin(&mut self, run: &RunFacts) -> impl Future<Output = Result<(), SinkError>> + Send {
-        let identity = FileIdentity { changes: self.changes.clone(), ..identity(run) };
+        let identity = identity(run, &self.changes);
         ready(match EventFileWriter::create(&self.dir, identity, self.options) {
             Ok(writer) => {
                 self.writer = Some(writer);
@@ -160,8 +160,9 @@ impl Sink for FileSink {
     }
 }
 
-/// Returns the facts about a run that the headers of its files have.
-fn identity(run: &RunFacts) -> FileIdentity {
+/// Returns the facts about a run that the headers of its files have, with the changes so far by
+/// which sources were excluded or included.
+pub(super) fn identity(run: &RunFacts, changes: &[OwingChange]) -> FileIdentity {
     let clock_synchronised = match run.wall_clock {
         ClockState::Unknown => None,
         state => Some(state == ClockState::Synchronised),
@@ -178,6 +179,7 @@ fn identity(run: &RunFacts) -> FileIdentity {
         sources: run.sources.clone(),
         source_names: run.source_names.clone(),
         builder_names: run.builder_names.clone(),
+        changes: changes.to_vec(),
         ..FileIdentity::default()
     }
 }

@@ -25,8 +25,11 @@ use tokio::sync::{
 
 use patience::Patience;
 
-use super::{RunFacts, Sink, SinkError, SinkSpace, with_remedy};
-use crate::filter::{Filter, FilterVerdict};
+use super::{RunFacts, Sink, SinkError, SinkSpace, file, with_remedy};
+use crate::{
+    filter::{Filter, FilterVerdict},
+    tap::Tap,
+};
 
 /// Interval at which the free space of the sink's file system is checked.
 const LOOK: Duration = Duration::from_secs(1);
@@ -139,6 +142,7 @@ pub(crate) fn start<S: Sink>(
     sink: S,
     filter: Box<dyn Filter>,
     give_up: Duration,
+    tap: Option<Tap>,
 ) -> io::Result<(Stage, oneshot::Receiver<Prepared>)> {
     let (prepared, has_prepared) = oneshot::channel();
     let (begins, to_begin) = mpsc::channel(BEGINS);
@@ -156,7 +160,7 @@ pub(crate) fn start<S: Sink>(
         let _builder = span.entered();
         runtime.block_on(async {
             let (facts, has_begun) = (None, false);
-            let mut sink = SinkBeginning { sink, facts, has_begun, episodes, changes, tell_gone };
+            let mut sink = SinkBeginning { sink, facts, has_begun, episodes, changes, tell_gone, tap };
             let result = sink.sink.prepare().await;
             let is_able = result.as_ref().err().is_none_or(SinkError::is_passing);
             // The builder may have stopped waiting for the answer.
@@ -194,6 +198,7 @@ struct SinkBeginning<S> {
     changes: watch::Receiver<Vec<OwingChange>>,
     /// Sentences about stored events that are gone, for the builder's report.
     tell_gone: watch::Sender<Vec<String>>,
+    tap: Option<Tap>,
 }
 
 impl<S: Sink> SinkBeginning<S> {
@@ -227,6 +232,9 @@ impl<S: Sink> SinkBeginning<S> {
             self.sink.note_changes(&self.changes.borrow_and_update());
             self.sink.begin(facts).await?;
             self.has_begun = true;
+            if let Some(tap) = &self.tap {
+                tap.begin(&file::identity(facts, &self.changes.borrow()));
+            }
             self.tell_episodes();
         }
         Ok(())
@@ -240,7 +248,14 @@ impl<S: Sink> SinkBeginning<S> {
         }
     }
 
+    fn end_tap(&self) {
+        if let Some(tap) = &self.tap {
+            tap.end();
+        }
+    }
+
     async fn close(&mut self) {
+        self.end_tap();
         if std::mem::take(&mut self.has_begun)
             && let Err(error) = self.sink.close().await
             && !self.note_gone(&error)
@@ -311,10 +326,14 @@ async fn run<S: Sink>(
                     left.drain(..).for_each(|index| fates[index] = Fate::Failed(patience.words(&error)));
                 },
                 // The receiver of the outcomes is gone, so the loop ends.
-                () = outgoing.closed() => return,
+                () = outgoing.closed() => return sink.end_tap(),
             }
         }
         patience.is_over();
+        if let Some(tap) = &sink.tap {
+            let accepted = batch.iter().zip(&fates).filter(|(_, fate)| written(fate));
+            tap.offer(accepted.map(|(event, _)| event));
+        }
         for done in batch.drain(..).zip(fates.drain(..)) {
             if outgoing.send(done).await.is_err() {
                 break;

@@ -15,6 +15,7 @@ use super::{
     forms::{Address, As, DataRate, FilePath, Positive, Quantity, Whole, seconds},
     name::Name,
     section::Section,
+    tap::{self, TapEntry},
 };
 
 /// The configuration of one event builder.
@@ -41,6 +42,11 @@ pub struct BuilderEntry {
     /// Default: accept all
     #[serde(default)]
     pub filter: FilterEntry,
+    /// Events for onlookers while a run goes on; see the table of a tap in this section, and
+    /// [taps](tap.md).
+    ///
+    /// Default: none
+    pub tap: Option<TapEntry>,
     /// The name of the builder's switch port, if builders with different addresses share a port.
     /// Builders with the same port divide its `budget`.
     ///
@@ -173,6 +179,7 @@ const LEAST_ROTATE: Bytes = Bytes::kib(4);
 pub(super) fn read(section: &Section<'_>, id: u16) -> Option<BuilderEntry> {
     let entry = BuilderEntry { id: BuilderId::new(id), ..section.read()? };
     section.allow_peer_address("listen", &entry.listen);
+    entry.tap.iter().for_each(|entry| tap::check(entry, section));
     if let SinkEntry::File { rotate, .. } = entry.sink
         && rotate < LEAST_ROTATE
     {

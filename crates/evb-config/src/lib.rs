@@ -34,6 +34,7 @@ mod counter;
 mod source;
 mod group;
 mod alignment;
+mod tap;
 mod builder;
 mod supervisor;
 mod layout;
@@ -83,6 +84,7 @@ pub use security::SecurityMode;
 pub use shaping::{OffloadChoice, ShapingConfig, ShapingMode, Spin};
 pub use source::{Need, SourceEntry};
 pub use supervisor::{AssignmentPolicy, SourceLoss, SupervisorConfig};
+pub use tap::{EventShare, TapEntry};
 pub use trigger::{MulticastGroup, TriggerConfig, TriggerProtocol};
 pub use trunk::{Trunk, TrunkKind};
 
@@ -425,5 +427,9 @@ fn refuse_shared_addresses(
     }
     for placed in builders {
         take(&placed.entry.listen, &Peer::Builder(placed.entry.id), placed.span.clone(), "builder.listen");
+        if let Some(tap) = &placed.entry.tap {
+            let who = format!("the tap of {}", Peer::Builder(placed.entry.id));
+            take(&tap.listen, &who, placed.span.clone(), "builder.tap.listen");
+        }
     }
 }

@@ -71,6 +71,8 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("builder.sink.path", "path = \"DIRECTORY\""),
     ("builder.filter.kind", "for example kind = \"require-complete\""),
     ("builder.filter.keep_every", "for example keep_every = 10"),
+    ("builder.tap.listen", "for example listen = \"127.0.0.1:7301\""),
+    ("builder.tap.key_file", "key_file = \"/etc/evb/tap.key\""),
     ("builder.port", "the name of a switch port"),
 ];
 

@@ -12,7 +12,7 @@ use crate::{
     ctl,
     log::{self, LogFormat},
     run, shell,
-    tools::{dump, frames, merge, verify},
+    tools::{dump, frames, merge, tap, verify},
 };
 
 #[derive(Parser)]
@@ -55,6 +55,8 @@ enum Command {
     Dump(dump::DumpArguments),
     /// Decode a capture of a board's stream with the declared layout of its frames.
     Frames(frames::FramesArguments),
+    /// Write events of a run that goes on to standard output, for `evbd dump -` or other programs.
+    Tap(tap::TapArguments),
     /// Merge a run's files, of all builders, into files in event order.
     Merge(merge::MergeArguments),
     /// Make a key that all machines of a system share, for `[security] mode = "psk"`.
@@ -119,6 +121,7 @@ pub fn main() -> ExitCode {
         Command::Verify(arguments) => verify::main(&arguments),
         Command::Dump(arguments) => dump::main(&arguments),
         Command::Frames(arguments) => frames::main(&arguments),
+        Command::Tap(arguments) => tap::main(&arguments),
         Command::Merge(arguments) => merge::main(&arguments),
         Command::Keygen(arguments) => keygen::main(&arguments),
         Command::Provision(arguments) => provision::main(&arguments),

@@ -8,6 +8,7 @@ mod page;
 mod metrics;
 mod rendered;
 mod connection_limit;
+mod connections;
 mod routes;
 mod listener;
 
@@ -16,8 +17,12 @@ use std::{io, net::SocketAddr, sync::Arc};
 use evb::run_control::RunControl;
 use evb_config::{ControlConfig, Endpoint, ViewersEntry};
 
-use guard::{Guard, Viewers};
+use guard::Viewers;
 
+pub(crate) use answer::{Answer, streamed};
+pub(crate) use connection_limit::Busy;
+pub(crate) use connections::serve;
+pub(crate) use guard::Guard;
 pub(crate) use token::{Token, TokenError};
 
 /// HTTP server of run control, which answers requests until the process ends.

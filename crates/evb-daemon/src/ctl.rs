@@ -16,8 +16,7 @@ use evb_config::{ControlConfig, complain, say, say_in_line};
 use evb_core::units::{Frequency, parse_duration};
 use serde_json::{Value, json};
 
-use client::{AskError, Client};
-
+pub(crate) use client::{AskError, Client, Streamed, address};
 pub(crate) use table::meaning;
 
 /// Exit code of a command that the daemon refused.
@@ -248,7 +247,7 @@ fn client(arguments: &CtlArguments) -> Result<Client, AskError> {
         None => ControlConfig::usual(),
     };
     let address = match &arguments.url {
-        Some(url) => client::address(url)?,
+        Some(url) => address(url)?,
         None => control.listen.clone(),
     };
     let token_file = arguments.token_file.clone().or(control.token_file);

@@ -5,6 +5,7 @@ mod log;
 mod program;
 mod inputs;
 mod control;
+mod tap;
 mod ctl;
 mod service;
 pub mod run;

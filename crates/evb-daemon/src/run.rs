@@ -296,7 +296,7 @@ async fn host_roles(
             return Err(error);
         }
     };
-    let inputs = shared.inputs.clone();
+    let (inputs, taps) = (shared.inputs.clone(), shared.taps.clone());
     let ended = match config.control.clone() {
         Some(control) if hosted.contains(&Peer::Supervisor) => {
             controlled::run(arguments, (config, origin), &control, shared, publisher).await
@@ -305,6 +305,7 @@ async fn host_roles(
         None => host_run(arguments, config, hosted, shared, publisher).await,
     };
     inputs.end(signals::another()).await;
+    taps.end();
     ended
 }
 

@@ -1,4 +1,5 @@
-//! `evbd verify`, `evbd dump`, `evbd merge`: tools for event files; `evbd frames`: for captures.
+//! `evbd verify`, `evbd dump`, `evbd merge`: tools for event files; `evbd frames`: for captures;
+//! `evbd tap`: for the events of a run that goes on.
 
 mod bar;
 mod runs;
@@ -7,6 +8,7 @@ pub(crate) mod verify;
 pub(crate) mod dump;
 pub(crate) mod frames;
 pub(crate) mod merge;
+pub(crate) mod tap;
 #[cfg(test)]
 mod tests;
 

@@ -431,7 +431,7 @@ fn a_token_is_required_where_there_is_one() {
         assert_eq!(output.status.code(), Some(2), "{words}");
         assert!(words.contains(wanted), "{words}");
     };
-    refused(&system, "the token file of run control cannot be used: cannot read the file");
+    refused(&system, "the token file cannot be used: cannot read the file");
     std::fs::write(&token, "correct-horse-battery-staple\n").unwrap();
     std::fs::set_permissions(&token, PermissionsExt::from_mode(0o644)).unwrap();
     refused(&system, "(mode 0644)");

@@ -3,7 +3,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Read, Write},
+    path::Path,
+};
 
 use evb_core::{
     event::{Alignment, Event, MissingSource},
@@ -12,7 +15,13 @@ use evb_core::{
 };
 
 use crate::{
-    error::ReadError, format::Record, index::IndexState, reader::EventFile, runs::EpochRange, verify::named,
+    error::ReadError,
+    format::{FileHeader, Record},
+    index::IndexState,
+    reader::EventFile,
+    runs::EpochRange,
+    stream::EventStream,
+    verify::named,
 };
 
 /// The level of detail of a listing.
@@ -54,11 +63,7 @@ pub struct ListOptions {
 /// Returns any error of `out`, and an error of reading the file as [`io::ErrorKind::Other`].
 pub fn list(file: &EventFile, options: ListOptions, out: &mut dyn Write) -> io::Result<()> {
     describe(file, out)?;
-    writeln!(
-        out,
-        "{:>12} {:>17} {:>14} {:>30} {:>9} {:>12} {:>12}  state",
-        "event", "epoch", "trigger s", "utc", "fragments", "payload", "offset"
-    )?;
+    columns(out)?;
     for record in file.records() {
         match record {
             Ok(record) if options.epochs.is_some_and(|epochs| !epochs.contains(record.epoch)) => {}
@@ -70,9 +75,42 @@ pub fn list(file: &EventFile, options: ListOptions, out: &mut dyn Write) -> io::
     Ok(())
 }
 
-fn describe(file: &EventFile, out: &mut dyn Write) -> io::Result<()> {
-    let header = file.header();
-    write!(out, "{}: run {}", file.path().display(), header.run)?;
+/// Lists a stream as [`list`] lists a file, while it comes.
+///
+/// # Errors
+/// Returns any error of `out`, and an error of the stream as [`io::ErrorKind::Other`].
+pub fn list_stream<R: Read>(
+    stream: &mut EventStream<R>,
+    options: ListOptions,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    begin(stream.name(), stream.header(), out)?;
+    writeln!(out, "a stream, by {}", text_of(&stream.header().creator))?;
+    texts(stream.header(), out)?;
+    stream.header().changes.iter().try_for_each(|change| writeln!(out, "{change}"))?;
+    columns(out)?;
+    for record in stream {
+        let record = record.map_err(io::Error::other)?;
+        if options.epochs.is_none_or(|epochs| epochs.contains(record.epoch)) {
+            line(&record, options, out)?;
+            // The next record may be long in coming.
+            out.flush()?;
+        }
+    }
+    Ok(())
+}
+
+fn columns(out: &mut dyn Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "{:>12} {:>17} {:>14} {:>30} {:>9} {:>12} {:>12}  state",
+        "event", "epoch", "trigger s", "utc", "fragments", "payload", "offset"
+    )
+}
+
+/// Writes the beginning of the first line about a file or a stream.
+fn begin(path: &Path, header: &FileHeader, out: &mut dyn Write) -> io::Result<()> {
+    write!(out, "{}: run {}", path.display(), header.run)?;
     if header.run_id.is_known() {
         write!(out, " ({})", header.run_id.short())?;
     }
@@ -81,9 +119,14 @@ fn describe(file: &EventFile, out: &mut dyn Write) -> io::Result<()> {
     }
     write!(out, ", epoch {}, ", header.epoch)?;
     match header.builder {
-        Some(builder) => write!(out, "builder {builder}, ")?,
-        None => write!(out, "merged, ")?,
+        Some(builder) => write!(out, "builder {builder}, "),
+        None => write!(out, "merged, "),
     }
+}
+
+fn describe(file: &EventFile, out: &mut dyn Write) -> io::Result<()> {
+    let header = file.header();
+    begin(file.path(), header, out)?;
     let index = match file.index_state() {
         IndexState::Present => "with index",
         IndexState::Absent => "without index (not closed; its records are read without one)",
@@ -91,8 +134,20 @@ fn describe(file: &EventFile, out: &mut dyn Write) -> io::Result<()> {
             "its index is damaged (its records are read without it; `evbd merge` writes a right one)"
         }
     };
-    let sources: Vec<String> = header.sources.iter().map(ToString::to_string).collect();
     writeln!(out, "file {}, {}, {index}, by {}", header.sequence, file.size(), text_of(&header.creator))?;
+    texts(header, out)?;
+    for change in file.changes() {
+        writeln!(out, "{change}")?;
+    }
+    match file.recovery() {
+        Some(recovery) => writeln!(out, "! {recovery}"),
+        None => Ok(()),
+    }
+}
+
+/// Writes the sources of a file or a stream, the operator's remarks, and the names.
+fn texts(header: &FileHeader, out: &mut dyn Write) -> io::Result<()> {
+    let sources: Vec<String> = header.sources.iter().map(ToString::to_string).collect();
     writeln!(out, "sources: {}", sources.join(" "))?;
     for (what, text) in [("kind", &header.kind), ("comment", &header.comment)] {
         if !text.is_empty() {
@@ -105,13 +160,7 @@ fn describe(file: &EventFile, out: &mut dyn Write) -> io::Result<()> {
     for (id, name) in &header.builder_names {
         writeln!(out, "builder {id}: {}", text_of(name))?;
     }
-    for change in file.changes() {
-        writeln!(out, "{change}")?;
-    }
-    match file.recovery() {
-        Some(recovery) => writeln!(out, "! {recovery}"),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 /// Returns a text of a file for people: at most 500 characters, and no control characters, which

@@ -20,7 +20,7 @@ use evb_core::{
 pub(crate) use header::MIN_HEADER;
 pub use header::{FileHeader, HeaderFlaw};
 pub use record::{FragmentEntry, Record};
-pub(crate) use record::{Head, Prefix, encode_head, record_size, reseal, tag_at};
+pub(crate) use record::{Head, Prefix, encode_head, encode_record, record_size, reseal, tag_at};
 
 /// The first 8 bytes of an event file. As in PNG, the non-text bytes reveal a file transfer that
 /// converted line ends.

@@ -47,6 +47,7 @@ mod window;
 mod index;
 mod reader;
 mod writer;
+mod stream;
 mod runs;
 mod verify;
 mod realign;
@@ -63,6 +64,7 @@ pub use naming::{EXTENSION, existing_files, file_name, files_at, highest_run, pa
 pub use reader::{Batch, Batches, EventFile, Events, ReadAhead, Records, Recovery};
 pub use realign::RealignReport;
 pub use runs::{EpochRange, FoundRun, ParseChoiceError, ParseEpochsError, RunChoice, RunsError, Selection};
+pub use stream::{EventStream, StreamEncoder};
 pub use verify::{
     Damage, Duplicate, EventsOfSource, FileReport, Foreign, Gap, IncompleteEvent, Listed, NotClosed,
     RunReport, SharedNumber, Superseded, TornTail, Unreadable, VerifyError, VerifyOptions, VerifyReport,

@@ -227,38 +227,13 @@ impl EventFile {
 
     /// Reads the payloads of a record whose head is intact, and verifies their checksums.
     pub(crate) fn payloads(&self, record: &Record, window: &mut Window<'_>) -> Result<Event, ReadError> {
-        let size = record.payload_size();
         self.check_size(record)?;
         // The record was found to lie within the file, so a damaged length cannot cause a huge
         // allocation.
         let mut bytes = vec![0; (record.length - record.head_length).as_usize()];
         window.read_exact(record.payload_offset(), &mut bytes).map_err(FileError::of("read", &self.path))?;
-        let flawed = |flaw| Err(self.damaged(record.offset, record.length, Some(record.event), flaw));
-        let padding_ok = bytes[size.as_usize()..].iter().all(|byte| *byte == 0);
-
-        let mut event = Event::empty(record.event, record.run, record.epoch, record.builder);
-        event.run_id = record.run_id;
-        event.triggered = record.triggered;
-        event.utc = record.utc;
-        event.missing.clone_from(&record.missing);
-        event.absent.clone_from(&record.absent);
-        let mut rest = Payload::from(bytes);
-        for fragment in &record.fragments {
-            let payload = rest.split_to(fragment.length as usize);
-            event.add_judged(fragment.source, fragment.timestamp, fragment.alignment, payload);
-            if fragment.lost_packets > 0 {
-                event.set_lost_packets(fragment.source, fragment.lost_packets);
-            }
-        }
-        // `Event::add_judged` has computed the checksums of the payloads just read, so only a
-        // comparison remains.
-        let wrong =
-            event.fragments().zip(&record.fragments).find(|(read, told)| read.checksum != told.checksum);
-        match wrong {
-            Some((_, fragment)) => flawed(Flaw::PayloadChecksum(fragment.source)),
-            None if !padding_ok => flawed(Flaw::Padding),
-            None => Ok(event),
-        }
+        event_of(record, bytes)
+            .map_err(|flaw| self.damaged(record.offset, record.length, Some(record.event), flaw))
     }
 
     /// Appends the payloads of a record whose head is intact to `memory`, and verifies their
@@ -369,5 +344,33 @@ impl EventFile {
 
     fn damaged(&self, offset: u64, length: Bytes, event: Option<EventId>, flaw: Flaw) -> ReadError {
         ReadError::Damaged { path: self.path.clone(), offset, length, event, flaw }
+    }
+}
+
+/// Returns the event of a record whose head is intact, and verifies its payloads. `bytes` are the
+/// payloads and the padding.
+pub(crate) fn event_of(record: &Record, bytes: Vec<u8>) -> Result<Event, Flaw> {
+    let padding_ok = bytes[record.payload_size().as_usize()..].iter().all(|byte| *byte == 0);
+    let mut event = Event::empty(record.event, record.run, record.epoch, record.builder);
+    event.run_id = record.run_id;
+    event.triggered = record.triggered;
+    event.utc = record.utc;
+    event.missing.clone_from(&record.missing);
+    event.absent.clone_from(&record.absent);
+    let mut rest = Payload::from(bytes);
+    for fragment in &record.fragments {
+        let payload = rest.split_to(fragment.length as usize);
+        event.add_judged(fragment.source, fragment.timestamp, fragment.alignment, payload);
+        if fragment.lost_packets > 0 {
+            event.set_lost_packets(fragment.source, fragment.lost_packets);
+        }
+    }
+    // `Event::add_judged` has computed the checksums of the payloads just read, so only a
+    // comparison remains.
+    let wrong = event.fragments().zip(&record.fragments).find(|(read, told)| read.checksum != told.checksum);
+    match wrong {
+        Some((_, fragment)) => Err(Flaw::PayloadChecksum(fragment.source)),
+        None if !padding_ok => Err(Flaw::Padding),
+        None => Ok(event),
     }
 }

@@ -8,10 +8,7 @@ mod output;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    path::{Path, PathBuf},
-    time::SystemTime,
-};
+use std::path::{Path, PathBuf};
 
 use evb_core::{
     alignment::Episode,
@@ -24,7 +21,7 @@ use evb_core::{
 use crate::{
     beside,
     error::{CreateError, EventRefusal, FileError, WriteError},
-    format::{FileHeader, FormatVersion, MAX_RECORDS, MAX_SOURCES, Record, record_size, reseal},
+    format::{FormatVersion, MAX_RECORDS, MAX_SOURCES, Record, record_size, reseal},
     index::IndexEntry,
     naming::{file_name, named_files},
     reader::{EventFile, Recovery},
@@ -376,27 +373,7 @@ impl EventFileWriter {
     }
 
     fn next_file(&mut self) -> Result<(), FileError> {
-        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let identity = self.identity.clone();
-        let header = FileHeader {
-            version: self.options.format,
-            run: identity.run,
-            run_id: identity.run_id,
-            epoch: identity.epoch,
-            builder: (!self.merged).then_some(identity.builder),
-            sequence: self.next_sequence,
-            created_unix_ns: u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX),
-            begun: identity.begun,
-            clock_synchronised: identity.clock_synchronised,
-            kind: identity.kind,
-            comment: identity.comment,
-            sources: identity.sources,
-            source_names: identity.source_names,
-            builder_names: identity.builder_names,
-            episodes: identity.episodes,
-            changes: identity.changes,
-            creator: concat!("evb-file ", env!("CARGO_PKG_VERSION")).to_owned(),
-        };
+        let header = self.identity.header(self.options.format, self.merged, self.next_sequence);
         let path = self.path_of(self.next_sequence);
         self.output = Some(OutputFile::create(&mut *self.disk, path, &header, self.options.fsync)?);
         self.next_sequence += 1;

@@ -37,6 +37,7 @@ fn builder(id: u16, presence: Presence, live: Option<BuilderLive>) -> BuilderSur
         presence,
         incarnation: 1,
         listen: String::new(),
+        tap: String::new(),
         slots: 16,
         outstanding: 4,
         at_sink: 4,

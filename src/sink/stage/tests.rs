@@ -76,7 +76,7 @@ async fn stage(sink: Moody, give_up: Duration) -> Stage {
 }
 
 async fn filtered(filter: impl Filter, sink: Moody, give_up: Duration) -> Stage {
-    let (mut stage, prepared) = start(BuilderId::new(1), sink, Box::new(filter), give_up).unwrap();
+    let (mut stage, prepared) = start(BuilderId::new(1), sink, Box::new(filter), give_up, None).unwrap();
     assert_eq!(prepared.await.unwrap(), Ok(None));
     assert_eq!(begin(&mut stage, 1).await, (Ok(()), None));
     stage
@@ -179,7 +179,7 @@ async fn a_sink_that_never_can_begin_is_refused() {
     *sink.begin.lock().unwrap() = Some(SinkError::lost("no such directory"));
     let mood = Arc::clone(&sink.begin);
     let give_up = Duration::from_secs(5);
-    let (mut stage, _) = start(BuilderId::new(1), sink, Box::new(AcceptAll), give_up).unwrap();
+    let (mut stage, _) = start(BuilderId::new(1), sink, Box::new(AcceptAll), give_up, None).unwrap();
     assert_eq!(begin(&mut stage, 1).await.0, Err("no such directory".to_owned()));
     *mood.lock().unwrap() = None;
     assert_eq!(begin(&mut stage, 1).await.0, Ok(()), "the operator has made the directory");
@@ -198,7 +198,7 @@ async fn a_sink_that_cannot_be_used_says_so_before_any_run() {
         }
     }
     let give_up = Duration::from_secs(5);
-    let (_stage, prepared) = start(BuilderId::new(1), Unusable, Box::new(AcceptAll), give_up).unwrap();
+    let (_stage, prepared) = start(BuilderId::new(1), Unusable, Box::new(AcceptAll), give_up, None).unwrap();
     assert_eq!(prepared.await.unwrap(), Err(SinkError::lost("no such directory")));
 }
 
@@ -207,7 +207,7 @@ async fn a_run_that_gets_another_number_begins_again_and_leaves_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let sink = FileSink::new(dir.path().join("new"), WriterOptions::default());
     let give_up = Duration::from_secs(5);
-    let (mut stage, prepared) = start(BuilderId::new(1), sink, Box::new(AcceptAll), give_up).unwrap();
+    let (mut stage, prepared) = start(BuilderId::new(1), sink, Box::new(AcceptAll), give_up, None).unwrap();
     assert_eq!(prepared.await.unwrap(), Ok(None));
     assert!(!dir.path().join("new").exists(), "nothing is made before the run begins");
     for run in [4, 4, 6] {
@@ -251,7 +251,8 @@ async fn what_happened_to_sources_reaches_the_sink() {
     };
     let sink = Moody::default();
     let told = Arc::clone(&sink.told);
-    let (mut stage, _) = start(BuilderId::new(1), sink, Box::new(AcceptAll), Duration::from_secs(5)).unwrap();
+    let (mut stage, _) =
+        start(BuilderId::new(1), sink, Box::new(AcceptAll), Duration::from_secs(5), None).unwrap();
     stage.note_episodes(vec![episode(5, 0)]);
     begin(&mut stage, 1).await.0.unwrap();
     assert_eq!(*told.lock().unwrap(), [episode(5, 0)]);
@@ -267,7 +268,8 @@ async fn changes_reach_the_sink() {
     let change = |from| OwingChange::exclude(SourceId::new(7), EventId::new(from), "no power");
     let sink = Moody::default();
     let (changes, at_begin) = (Arc::clone(&sink.changes), Arc::clone(&sink.at_begin));
-    let (mut stage, _) = start(BuilderId::new(1), sink, Box::new(AcceptAll), Duration::from_secs(5)).unwrap();
+    let (mut stage, _) =
+        start(BuilderId::new(1), sink, Box::new(AcceptAll), Duration::from_secs(5), None).unwrap();
     stage.note_changes(vec![change(1)]);
     begin(&mut stage, 1).await.0.unwrap();
     assert_eq!(*at_begin.lock().unwrap(), [change(1)]);
@@ -290,7 +292,7 @@ async fn a_builder_that_is_gone_is_not_waited_for() {
         }
     }
     let (sink, give_up) = (Closes(Moody::default(), gone), Duration::from_secs(3600));
-    let (mut stage, _) = start(BuilderId::new(1), sink, Box::new(AcceptAll), give_up).unwrap();
+    let (mut stage, _) = start(BuilderId::new(1), sink, Box::new(AcceptAll), give_up, None).unwrap();
     begin(&mut stage, 1).await.0.unwrap();
     stage.submit(event(1)).unwrap();
     drop(stage);
@@ -347,7 +349,7 @@ async fn requests_to_begin_wait_up_to_a_limit_and_further_ones_are_dropped() {
     let permits = Arc::new(tokio::sync::Semaphore::new(0));
     let sink = Hanging(Arc::clone(&permits));
     let (mut stage, prepared) =
-        start(BuilderId::new(1), sink, Box::new(AcceptAll), Duration::from_secs(1)).unwrap();
+        start(BuilderId::new(1), sink, Box::new(AcceptAll), Duration::from_secs(1), None).unwrap();
     prepared.await.unwrap().unwrap();
     (0..100).for_each(|_| stage.begin(RunFacts::default()));
     permits.add_permits(100);

@@ -8,7 +8,8 @@
         print(event.id, [len(fragment.payload) for fragment in event.fragments])
 
 ``open`` reads files. ``Source`` and ``Builder`` take part in a run, ``LocalSystem`` is a whole
-system in this process, and ``Control`` gives commands to evbd. Arrays need NumPy; all else works
+system in this process, ``Control`` gives commands to evbd, and ``tap`` shows events of a run that
+goes on. Arrays need NumPy; all else works
 without it. Processes that use ``Source``, ``Builder`` or ``LocalSystem`` must not fork afterwards:
 let ``multiprocessing`` use ``spawn``.
 """
@@ -30,6 +31,7 @@ from ._events import Change, Episode, Event, Fragment, alignment_text, cause_tex
 from ._evb import Finding, __version__
 from ._files import EventFile, EventFiles, open
 from ._roles import Builder, Clock, LocalSystem, Outcome, Source
+from ._tap import Tap, tap
 
 __all__ = [
     "Batch",
@@ -56,8 +58,10 @@ __all__ = [
     "RefusedError",
     "RunsError",
     "Source",
+    "Tap",
     "__version__",
     "alignment_text",
     "cause_text",
     "open",
+    "tap",
 ]

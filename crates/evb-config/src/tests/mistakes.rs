@@ -14,6 +14,26 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
         3,
         &["evb-bench trigger --to 127.0.0.1:7001 --kind on-off"],
     ),
+    (
+        "[[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\ntap = { listen = \"10.0.0.1:7301\" }\n",
+        5,
+        &["builder.tap.listen", "without a `key_file`, everybody there may read the events", "use 127.0.0.1"],
+    ),
+    (
+        "[[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\n[builder.tap]\nlisten = \"127.0.0.1:7301\"\nsample = 1.5\n",
+        7,
+        &["not a possible value of `sample`", "at most 1"],
+    ),
+    (
+        "[[builder]]\nid = 1\nlisten = \"127.0.0.1:7101\"\nsink = \"null\"\ntap = { listen = \"127.0.0.1:0\", clients = 0 }\n",
+        5,
+        &["from 1 to 1000"],
+    ),
+    (
+        "[[builder]]\nids = \"1-2\"\nlisten = \"127.0.0.1:{7100+id}\"\nsink = \"null\"\ntap = { listen = \"127.0.0.1:7301\" }\n",
+        1,
+        &["the tap of builder 2 and the tap of builder 1 both listen at 127.0.0.1:7301"],
+    ),
     ("[run]\ncolour = 3\n", 2, &["unknown key `colour`", "keys here: number, events"]),
     ("[sources]\n", 1, &["unknown key `sources`", "did you mean `source`?"]),
     ("[run]\nduration = 10\n", 2, &["bare number", "duration = \"2 s\""]),

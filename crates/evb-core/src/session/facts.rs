@@ -3,7 +3,9 @@
 use crate::{
     framing::Losses,
     live::{HostFacts, complete_live},
-    wire::control::{Control, DatagramReport, Message, RefusalReport, Report, RoleReport, TrainReport},
+    wire::control::{
+        Control, DatagramReport, Message, RefusalReport, Report, RoleReport, TapReport, TrainReport,
+    },
 };
 
 /// Counts of what the front ends of a source have sent in a run.
@@ -40,6 +42,8 @@ pub struct ReportFacts {
     pub refusals: Option<RefusalReport>,
     /// Text that names the events that a builder's sink stored and that are gone; usually empty.
     pub gone: String,
+    /// Counts of a builder's tap, if it has one.
+    pub tap: Option<TapReport>,
 }
 
 impl ReportFacts {
@@ -60,6 +64,9 @@ impl ReportFacts {
             source.malformed = malformed;
             source.front_end_protocol = protocol;
             source.run_not_stated = run_not_stated;
+        }
+        if let Some(RoleReport::Builder(builder)) = &mut report.report {
+            builder.tap = self.tap;
         }
         if report.live.is_some() {
             return None;

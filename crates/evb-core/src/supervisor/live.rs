@@ -11,7 +11,7 @@ use crate::{
     ledger::{Contradiction, Counted, Counter, Metric, Rank, unused_of},
     live::{Latencies, seconds_since},
     time::Instant,
-    wire::control::{BuilderReport, LaneReport, Live, SourceReport},
+    wire::control::{BuilderReport, LaneReport, Live, SourceReport, TapReport},
 };
 
 /// Latest interim report of a peer's present incarnation.
@@ -85,6 +85,10 @@ macro_rules! builder_live {
             pub processor_fraction: f64,
             /// Memory of the builder's process; 0 if unknown.
             pub memory_bytes: u64,
+            /// Events by what became of them at the clients of the builder's tap; `None` if it has
+            /// none.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub tap: Option<TapSurvey>,
             /// Histogram of the times from an event's trigger to its last fragment.
             #[serde(skip)]
             pub latencies: Latencies,
@@ -94,6 +98,28 @@ macro_rules! builder_live {
 }
 
 lane_counters! { select! { status builder_live! { LaneReport } {} } }
+
+/// Events by what became of them at the clients of a builder's tap, over all clients so far. Events
+/// that are missing to `seen` wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TapSurvey {
+    /// Number of clients that are connected.
+    pub clients: u32,
+    /// Events that the sink accepted, counted for each client that was connected.
+    pub seen: u64,
+    /// Events that clients were sent.
+    pub sent: u64,
+    /// Events that are not in the share of a client.
+    pub sampled_out: u64,
+    /// Events that a client did not get because it read too slowly.
+    pub dropped: u64,
+}
+
+impl From<TapReport> for TapSurvey {
+    fn from(TapReport { clients, seen, sent, sampled_out, dropped }: TapReport) -> Self {
+        Self { clients, seen, sent, sampled_out, dropped }
+    }
+}
 
 /// Percentiles of latencies, µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -200,6 +226,7 @@ impl Latest<Interim> {
             sink_size_bytes: disk(live.disk_bytes),
             processor_fraction: self.processor,
             memory_bytes: live.memory_bytes,
+            tap: own.tap.map(Into::into),
             latencies,
             ..BuilderLive::default()
         };

@@ -11,7 +11,7 @@ use crate::{
     id::{BuilderId, RunNumber, SourceId},
     time::Instant,
     wire::{
-        control::{BuilderReport, Heartbeat, Hello, Load, ReadoutStatus, Role, SourceReport},
+        control::{BuilderReport, Heartbeat, Hello, Load, ReadoutStatus, Role, SourceReport, is_address},
         journal::Registered,
     },
 };
@@ -117,6 +117,8 @@ pub(super) struct BuilderSeat {
     /// True if the builder gets no events because it is silent.
     pub(super) suspended: bool,
     pub(super) listen: String,
+    /// Address at which onlookers get the builder's events; empty if there is none.
+    pub(super) tap: String,
     /// Payload bytes that the sinks of the builder's earlier incarnations accepted, as far as they
     /// were reported.
     pub(super) past_payload_bytes: u64,
@@ -226,6 +228,7 @@ impl BuilderSeat {
             leaving: Leaving::No,
             suspended: false,
             listen: String::new(),
+            tap: String::new(),
             past_payload_bytes: 0,
             load: Load::default(),
             shared_clock: false,
@@ -241,6 +244,7 @@ impl BuilderSeat {
         self.connection = Some(connection);
         self.shared_clock = connection.shared_clock;
         self.listen.clone_from(&hello.listen);
+        self.tap = if is_address(&hello.tap) { hello.tap.clone() } else { String::new() };
         (self.suspended, self.begun) = (false, false);
         self.parting.clear();
         self.note_highest(hello.highest_run);

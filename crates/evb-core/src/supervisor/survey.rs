@@ -171,6 +171,9 @@ pub struct BuilderSurvey {
     pub incarnation: u32,
     /// Address at which sources reach the builder; empty before the builder has registered.
     pub listen: String,
+    /// Address at which onlookers get the builder's events; empty if it has no tap.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub tap: String,
     /// Number of the builder's slots.
     pub slots: u32,
     /// Number of slots that are taken.
@@ -283,6 +286,7 @@ fn builder(
         parting: seat.parting.clone(),
         incarnation: seat.incarnation,
         listen: seat.listen.clone(),
+        tap: seat.tap.clone(),
         slots: plan.slots,
         outstanding: books.outstanding(index),
         at_sink: seat.load.at_sink,

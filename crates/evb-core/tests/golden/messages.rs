@@ -13,8 +13,8 @@ use evb_core::{
             Exception, Exclusion, Finish, GrantStages, Heartbeat, Hello, HelloReply, Holding, Holdings,
             LaneReport, LaneState, Learn, Leaving, Live, Load, Message, Name, Outcome, PathReport,
             ReadingsWanted, ReadoutState, ReadoutStatus, Ready, Reason, Refusal, RefusalReport, Reply,
-            Report, Role, RoleReport, Roster, RunEnd, RunParameters, SourceReport, Stop, TrainReport,
-            Triggers, Welcome,
+            Report, Role, RoleReport, Roster, RunEnd, RunParameters, SourceReport, Stop, TapReport,
+            TrainReport, Triggers, Welcome,
         },
         datagram::{Association, DatagramHeader, DatagramKind},
         encoding::Encoding,
@@ -68,6 +68,7 @@ fn handshakes() -> Vec<Example> {
             tolerance_ns: 1000,
             accuracy_ppb: 100_000,
         }),
+        tap: "10.0.0.1:7301".to_owned(),
     };
     let parameters = RunParameters {
         slots: 16,
@@ -364,6 +365,7 @@ fn builder() -> BuilderReport {
         refusals: Some(refusals),
         sum: Some(Box::new(lane(0))),
         gone: "3 stored events are gone (1-3)".into(),
+        tap: Some(TapReport { clients: 1, seen: 2, sent: 3, sampled_out: 4, dropped: 5 }),
     }
 }
 

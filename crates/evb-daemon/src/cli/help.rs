@@ -12,12 +12,12 @@ const DOCS: &str = "https://github.com/evb-daq/evb/tree/main/docs";
 const GROUPS: [(&str, &[&str]); 4] = [
     ("Build events", &["run", "ctl"]),
     ("Prepare a system", &["plan", "check", "frames", "doctor", "keygen", "provision", "probe-buffer"]),
-    ("Event files", &["verify", "dump", "merge"]),
+    ("Event files", &["verify", "dump", "tap", "merge"]),
     ("Help", &["completions", "help"]),
 ];
 
 /// An example of each command, and its page below [`DOCS`].
-const EXAMPLES: [(&str, &str, &str); 13] = [
+const EXAMPLES: [(&str, &str, &str); 14] = [
     ("run", "evbd run system.toml --here", "reference/operation.md"),
     ("ctl", "evbd ctl status", "reference/run-control.md"),
     (
@@ -33,6 +33,7 @@ const EXAMPLES: [(&str, &str, &str); 13] = [
     ("probe-buffer", "evbd probe-buffer listen 192.0.2.2:7300", "how-to/probe-buffer.md"),
     ("verify", "evbd verify out", "reference/operation.md"),
     ("dump", "evbd dump out --event 17", "reference/operation.md"),
+    ("tap", "evbd tap http://127.0.0.1:7301 --sample 0.01 | evbd dump -", "reference/tap.md"),
     ("merge", "evbd merge out --out merged", "reference/operation.md"),
     ("completions", "evbd completions bash > evbd.bash", "how-to/install.md"),
 ];

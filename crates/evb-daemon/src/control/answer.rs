@@ -21,7 +21,7 @@ pub(super) const JSON: &str = "application/json";
 
 /// The status and the content of a response.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(crate) struct Answer {
     pub(super) status: StatusCode,
     body: Body,
 }
@@ -36,7 +36,7 @@ enum Body {
 }
 
 impl Answer {
-    pub(super) fn done(body: impl Serialize) -> Self {
+    pub(crate) fn done(body: impl Serialize) -> Self {
         match serde_json::to_value(body) {
             Ok(body) => Self { status: StatusCode::OK, body: Body::Value(body) },
             Err(error) => Self::turned_away(
@@ -52,9 +52,19 @@ impl Answer {
     }
 
     /// Returns the answer to an invalid request.
-    pub(super) fn turned_away(status: StatusCode, reason: &str, remedy: &str) -> Self {
+    pub(crate) fn turned_away(status: StatusCode, reason: &str, remedy: &str) -> Self {
         let body = json!({ "refused_by": "the control interface", "reason": reason, "remedy": remedy });
         Self { status, body: Body::Value(body) }
+    }
+
+    /// Names another party than run control as the one that refuses.
+    pub(crate) fn by(mut self, party: &str) -> Self {
+        if let Body::Value(Value::Object(body)) = &mut self.body
+            && body.contains_key("refused_by")
+        {
+            body.insert("refused_by".to_owned(), party.into());
+        }
+        self
     }
 
     pub(super) fn rendered(outcome: Result<Bytes, Refusal>, content_type: &'static str) -> Self {
@@ -65,7 +75,7 @@ impl Answer {
     }
 
     /// Returns the reason and the remedy of a refusal, for the log of the operator.
-    pub(super) fn in_words(&self) -> String {
+    pub(crate) fn in_words(&self) -> String {
         let Body::Value(body) = &self.body else { return String::new() };
         let part = |key: &str| body.get(key).and_then(Value::as_str).unwrap_or_default();
         format!(
@@ -75,21 +85,28 @@ impl Answer {
         )
     }
 
-    pub(super) fn into_response(self) -> Response<Full<Bytes>> {
+    pub(crate) fn into_response(self) -> Response<Full<Bytes>> {
         let (text, content_type) = match self.body {
             Body::Value(body) => (Bytes::from(format!("{body:#}\n")), JSON),
             Body::Rendered(text, content_type) => (text, content_type),
         };
-        let mut response = Response::new(Full::from(text));
+        let mut response = streamed(Full::from(text), content_type);
         *response.status_mut() = self.status;
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        headers.insert(CROSS_ORIGIN_RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
         if self.status == StatusCode::UNAUTHORIZED {
-            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
     }
+}
+
+/// Returns a response that no browser keeps, guesses the type of, or shows to the page of another
+/// site.
+pub(crate) fn streamed<B>(body: B, content_type: &'static str) -> Response<B> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CROSS_ORIGIN_RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
+    response
 }

@@ -28,12 +28,13 @@ pub(super) struct OpenConnection {
     pub(super) busy: Busy,
 }
 
-/// True while a command is being carried out for a connection.
+/// True while a connection must not be closed: a command is being carried out for it, or it shows
+/// events.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Busy(Arc<AtomicBool>);
+pub(crate) struct Busy(Arc<AtomicBool>);
 
 impl Busy {
-    pub(super) fn set(&self, busy: bool) {
+    pub(crate) fn set(&self, busy: bool) {
         self.0.store(busy, Ordering::Relaxed);
     }
 

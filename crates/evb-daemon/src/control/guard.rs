@@ -14,8 +14,20 @@ use serde::Serialize;
 
 use super::{answer::Answer, token::Token};
 
+const RUN_CONTROL: (&str, &str) = (
+    "run control",
+    "give the content of the file that `control.token_file` names: `evbd ctl --token-file FILE`, the field of the page, or the header `Authorization: Bearer TOKEN`",
+);
+
+const TAP: (&str, &str) = (
+    "this tap",
+    "give the content of the file that `builder.tap.key_file` names: `evbd tap --key-file FILE`, or the header `Authorization: Bearer TOKEN`",
+);
+
 /// The check that every request must pass first.
-pub(super) struct Guard {
+pub(crate) struct Guard {
+    /// The name of what is guarded, and the remedy for a client without the token.
+    of: (&'static str, &'static str),
     token: Option<Token>,
     viewers: Viewers,
     /// The host of the listening address and the other names of this host, in lower case and
@@ -26,7 +38,7 @@ pub(super) struct Guard {
 /// The rights of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Access {
+pub(crate) enum Access {
     /// The request may give all commands.
     Operator,
     /// The request may only read.
@@ -52,14 +64,19 @@ impl Guard {
         names: impl IntoIterator<Item = String>,
     ) -> Self {
         let names = names.into_iter().map(|name| plain_name(&name)).collect();
-        Self { token, viewers, names }
+        Self { of: RUN_CONTROL, token, viewers, names }
+    }
+
+    /// Creates the guard of a tap.
+    pub(crate) fn of_tap(token: Option<Token>, names: impl IntoIterator<Item = String>) -> Self {
+        Self { of: TAP, ..Self::new(token, Viewers::None, names) }
     }
 
     /// Returns the rights of a request.
     ///
     /// # Errors
     /// The answer to a request that is turned away.
-    pub(super) fn check(&self, head: &Parts) -> Result<Access, Answer> {
+    pub(crate) fn check(&self, head: &Parts) -> Result<Access, Answer> {
         self.check_site(head)?;
         let (method, headers) = (&head.method, &head.headers);
         let access = self.access(headers)?;
@@ -91,15 +108,12 @@ impl Guard {
             (Some(given), Viewers::With(own)) if own.is(given) => Ok(Access::Viewer),
             (None, Viewers::Anyone) => Ok(Access::Viewer),
             (given, _) => {
+                let (guarded, remedy) = self.of;
                 let reason = match given {
-                    Some(_) => "the token of the request is wrong",
-                    None => "run control requires a token, and the request has none",
+                    Some(_) => "the token of the request is wrong".to_owned(),
+                    None => format!("{guarded} requires a token, and the request has none"),
                 };
-                Err(Answer::turned_away(
-                    StatusCode::UNAUTHORIZED,
-                    reason,
-                    "give the content of the file that `control.token_file` names: `evbd ctl --token-file FILE`, the field of the page, or the header `Authorization: Bearer TOKEN`",
-                ))
+                Err(Answer::turned_away(StatusCode::UNAUTHORIZED, &reason, remedy))
             }
         }
     }

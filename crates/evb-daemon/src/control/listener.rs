@@ -1,22 +1,18 @@
-//! Connections of run control. Connections are few and short, and none can keep the others waiting.
+//! The requests to run control.
 
-use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
 use evb::run_control::RunControl;
 use evb_net::handshake::RefusalLog;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::{Request, Response, StatusCode, body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::Mutex,
-    time::timeout,
-};
+use hyper::{Request, Response, StatusCode, body::Incoming};
+use tokio::{net::TcpListener, sync::Mutex, time::timeout};
 
 use super::{
     answer::Answer,
-    connection_limit::{Busy, ConnectionLimit, OpenConnection},
+    connection_limit::Busy,
+    connections::{PATIENCE, serve},
     guard::{Guard, is_look},
     page,
     rendered::Rendered,
@@ -26,18 +22,8 @@ use super::{
 /// Limit of the number of open connections. For one more connection, an idle one is closed.
 const CONNECTIONS: usize = 32;
 
-/// Time limit for the head of a request, for its body, and for the pause between two requests.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Time after which a connection is closed even if it is active, unless a command is being carried
-/// out.
-const LIFE: Duration = Duration::from_secs(60);
-
 /// Length of the longest body of a request, in bytes.
 const BODY: usize = 16 << 10;
-
-/// Length of the longest head of a request, in bytes; the library allows no smaller limit.
-const HEAD: usize = 8192;
 
 struct Desk {
     lead: RunControl,
@@ -55,7 +41,13 @@ pub(super) fn start(bound: std::net::TcpListener, lead: RunControl, guard: Arc<G
     std::thread::Builder::new().name("control".to_owned()).spawn(move || {
         runtime.block_on(async {
             match TcpListener::from_std(bound) {
-                Ok(listener) => serve(listener, desk).await,
+                Ok(listener) => {
+                    let answer = move |peer, request, busy| {
+                        let desk = Arc::clone(&desk);
+                        async move { serve_one(&desk, peer, request, &busy).await }
+                    };
+                    serve(listener, CONNECTIONS, answer).await;
+                }
                 Err(error) => {
                     tracing::warn!(%error, "run control cannot accept connections, so the page and `evbd ctl` do not work while the run goes on: {error}; end evbd with SIGTERM, which ends the run in order, and start it again")
                 }
@@ -63,49 +55,6 @@ pub(super) fn start(bound: std::net::TcpListener, lead: RunControl, guard: Arc<G
         });
     })?;
     Ok(())
-}
-
-async fn serve(listener: TcpListener, desk: Arc<Desk>) {
-    let places = ConnectionLimit::default();
-    loop {
-        match listener.accept().await {
-            Ok((stream, peer)) => {
-                let (desk, busy) = (Arc::clone(&desk), Busy::default());
-                let own = busy.clone();
-                let connection = tokio::spawn(async move {
-                    // The outcome is ignored: a failed connection concerns only its client.
-                    let mut conversation = pin!(converse(stream, peer, desk, own.clone()));
-                    // A start takes as long as `on_start` of its sources.
-                    while timeout(LIFE, &mut conversation).await.is_err() && own.get() {}
-                });
-                places.take(
-                    CONNECTIONS,
-                    OpenConnection { connection: connection.abort_handle(), from: peer.ip(), busy },
-                );
-            }
-            // No file descriptor is free, or the client has closed the connection.
-            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-        }
-    }
-}
-
-async fn converse(
-    stream: TcpStream,
-    peer: SocketAddr,
-    desk: Arc<Desk>,
-    busy: Busy,
-) -> Result<(), hyper::Error> {
-    let service = service_fn(move |request| {
-        let (desk, busy) = (Arc::clone(&desk), busy.clone());
-        async move { Ok::<_, Infallible>(serve_one(&desk, peer, request, &busy).await) }
-    });
-    http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
-        .max_buf_size(HEAD)
-        .max_headers(64)
-        .serve_connection(TokioIo::new(stream), service)
-        .await
 }
 
 /// Answers one request with a file of the page or an answer of run control.

@@ -382,12 +382,25 @@ fn of_builders(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::
         })
     });
     families.gauges("builder_busy_slots", "Slots that are taken, by what their event waits for.", slots)?;
+    of_taps(builders, families)?;
     let latencies = builders.iter().filter_map(|of| Some((label(of), &of.live.as_ref()?.latencies)));
     families.histograms(
         "build_latency_seconds",
         "Time from an event's trigger to its last fragment.",
         latencies,
     )
+}
+
+fn of_taps(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::Result {
+    let taps = || builders.iter().filter_map(|of| Some((of.id.to_string(), of.live.as_ref()?.tap?)));
+    let clients = taps().map(|(id, tap)| (vec![("builder", id)], f64::from(tap.clients)));
+    families.gauges("builder_tap_clients", "Clients of its tap that are connected.", clients)?;
+    let fates = taps().flat_map(|(id, tap)| {
+        [("sent", tap.sent), ("sampled_out", tap.sampled_out), ("dropped", tap.dropped)]
+            .map(|(fate, count)| (vec![("builder", id.clone()), ("fate", fate.to_owned())], count))
+    });
+    let help = "Events that its sink accepted, for each client of its tap, by what became of them.";
+    families.counters("builder_tap_events", help, fates)
 }
 
 #[cfg(test)]

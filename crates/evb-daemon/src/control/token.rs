@@ -19,7 +19,7 @@ pub(crate) struct Token(String);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TokenError {
     /// The file cannot be read, or others may read or change it.
-    #[error("the token file of run control cannot be used: {}{}", .0, way_out(.0))]
+    #[error("the token file cannot be used: {}{}", .0, way_out(.0))]
     File(#[from] SecretError),
     /// The file holds no token.
     #[error(

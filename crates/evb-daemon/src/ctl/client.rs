@@ -1,14 +1,15 @@
 //! The client of run control: sends one request and receives one answer.
 
-use std::{io, path::Path, time::Duration};
+use std::{fmt::Display, io, path::Path, time::Duration};
 
 use bytes::Bytes;
 use evb_config::{Endpoint, EndpointError};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::{
-    Request, StatusCode,
+    HeaderMap, Request, Response, StatusCode,
+    body::Incoming,
     client::conn::http1,
-    header::{AUTHORIZATION, CONTENT_TYPE, HOST},
+    header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, TE},
 };
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
@@ -30,7 +31,7 @@ const ANSWER: usize = 16 << 20;
 
 /// The reason why a command got no answer, or was refused.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum AskError {
+pub(crate) enum AskError {
     /// The arguments, the configuration or the token file are wrong.
     #[error("{0}")]
     Operator(String),
@@ -66,18 +67,18 @@ pub(super) enum AskError {
 }
 
 /// A client for the run control of one daemon.
-pub(super) struct Client {
+pub(crate) struct Client {
     address: Endpoint,
     token: Option<Token>,
     runtime: tokio::runtime::Runtime,
 }
 
 /// Returns the host and port in a URL, or in the text `HOST:PORT`.
-pub(super) fn address(url: &str) -> Result<Endpoint, AskError> {
+pub(crate) fn address(url: &str) -> Result<Endpoint, AskError> {
     let wrong = |reason: &str| {
         let shown = without_user(url);
         Err(AskError::Operator(format!(
-            "--url `{shown}`: {reason}; write http://HOST:PORT, as http://127.0.0.1:7900"
+            "the address `{shown}` cannot be used: {reason}; write http://HOST:PORT, as http://127.0.0.1:7900"
         )))
     };
     let rest = match url.split_once("://") {
@@ -108,8 +109,8 @@ fn without_user(url: &str) -> String {
 }
 
 impl Client {
-    pub(super) fn new(address: Endpoint, token_file: Option<&Path>) -> Result<Self, AskError> {
-        let operator = |error: &dyn std::fmt::Display| AskError::Operator(error.to_string());
+    pub(crate) fn new(address: Endpoint, token_file: Option<&Path>) -> Result<Self, AskError> {
+        let operator = |error: &dyn Display| AskError::Operator(error.to_string());
         let token = token_file.map(Token::read).transpose().map_err(|error| operator(&error))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
             operator(&format_args!(
@@ -120,16 +121,23 @@ impl Client {
     }
 
     /// Sends a request and returns the daemon's answer.
-    pub(super) fn ask(&self, method: &str, what: &str, body: Option<Value>) -> Result<Value, AskError> {
+    pub(crate) fn ask(&self, method: &str, what: &str, body: Option<Value>) -> Result<Value, AskError> {
         let failed = |reason: String| AskError::NoAnswer { address: self.address.clone(), reason };
         let patience = if what == "start" { START_PATIENCE } else { PATIENCE };
+        let asked = async { self.whole(self.exchange(method, what, body).await?).await };
         let asked = self.runtime.block_on(async {
-            timeout(patience, self.exchange(method, what, body))
+            timeout(patience, asked)
                 .await
                 .unwrap_or_else(|_| Err(failed(format!("none came within {} s; {LOOK}", patience.as_secs()))))
         });
         let (status, text) = asked?;
-        let answer: Value = serde_json::from_slice(&text).map_err(|_| {
+        self.judge(status, &text)
+    }
+
+    /// Returns the answer in a text, or the refusal.
+    fn judge(&self, status: StatusCode, text: &[u8]) -> Result<Value, AskError> {
+        let failed = |reason: String| AskError::NoAnswer { address: self.address.clone(), reason };
+        let answer: Value = serde_json::from_slice(text).map_err(|_| {
             failed("it is not one of evbd, so another program listens there; give the address of run control with --url or --config".to_owned())
         })?;
         if status.is_success() {
@@ -143,11 +151,8 @@ impl Client {
         method: &str,
         what: &str,
         body: Option<Value>,
-    ) -> Result<(StatusCode, Bytes), AskError> {
-        let failed = |error: &dyn std::fmt::Display| AskError::NoAnswer {
-            address: self.address.clone(),
-            reason: format!("{error}; {LOOK}"),
-        };
+    ) -> Result<Response<Incoming>, AskError> {
+        let failed = |error: &dyn Display| self.failed(error);
         let stream = TcpStream::connect((self.address.host.as_str(), self.address.port))
             .await
             .map_err(|reason| AskError::Unreachable { address: self.address.clone(), reason })?;
@@ -158,17 +163,76 @@ impl Client {
             .method(method)
             .uri(format!("/v1/{what}"))
             .header(HOST, self.address.to_string())
+            .header(TE, "trailers")
             .header(CONTENT_TYPE, "application/json");
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, token.bearer());
         }
         let body = body.map_or_else(Bytes::new, |body| body.to_string().into());
         let request = request.body(Full::new(body)).map_err(|error| failed(&error))?;
-        let answer = sender.send_request(request).await.map_err(|error| failed(&error))?;
-        let status = answer.status();
-        let text =
-            Limited::new(answer.into_body(), ANSWER).collect().await.map_err(|error| failed(&error))?;
+        sender.send_request(request).await.map_err(|error| failed(&error))
+    }
+
+    async fn whole(&self, answer: Response<Incoming>) -> Result<(StatusCode, Bytes), AskError> {
+        let (status, body) = (answer.status(), answer.into_body());
+        let text = Limited::new(body, ANSWER).collect().await.map_err(|error| self.failed(&error))?;
         Ok((status, text.to_bytes()))
+    }
+
+    fn failed(&self, error: &dyn Display) -> AskError {
+        AskError::NoAnswer { address: self.address.clone(), reason: format!("{error}; {LOOK}") }
+    }
+
+    /// Sends a request whose answer has no end yet, and returns it when it begins.
+    pub(crate) fn open(self, what: &str) -> Result<Streamed, AskError> {
+        let opened = async {
+            let asked = timeout(PATIENCE, self.exchange("GET", what, None)).await;
+            let answer = asked.map_err(|error| self.failed(&error))??;
+            if answer.status().is_success() {
+                return Ok(answer);
+            }
+            let (status, text) = self.whole(answer).await?;
+            Err(self.judge(status, &text).err().unwrap_or_else(|| self.failed(&status)))
+        };
+        let (head, body) = self.runtime.block_on(opened)?.into_parts();
+        Ok(Streamed { client: self, headers: head.headers, body, rest: Bytes::new(), trailers: None })
+    }
+}
+
+/// An answer that is read while it comes.
+pub(crate) struct Streamed {
+    client: Client,
+    headers: HeaderMap,
+    body: Incoming,
+    /// Bytes that have come and were not read yet.
+    rest: Bytes,
+    trailers: Option<HeaderMap>,
+}
+
+impl Streamed {
+    /// Returns a header of the answer.
+    pub(crate) fn header(&self, name: &HeaderName) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// Returns what the daemon added at the end; `None` before the end.
+    pub(crate) fn trailers(&self) -> Option<&HeaderMap> {
+        self.trailers.as_ref()
+    }
+}
+
+impl io::Read for Streamed {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        while self.rest.is_empty() {
+            let Some(frame) = self.client.runtime.block_on(self.body.frame()) else { return Ok(0) };
+            match frame.map_err(io::Error::other)?.into_data() {
+                Ok(bytes) => self.rest = bytes,
+                Err(frame) => self.trailers = frame.into_trailers().ok(),
+            }
+        }
+        let length = into.len().min(self.rest.len());
+        into[..length].copy_from_slice(&self.rest.split_to(length));
+        Ok(length)
     }
 }
 

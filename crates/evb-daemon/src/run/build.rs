@@ -29,6 +29,7 @@ use super::RunError;
 use crate::{
     inputs::{self, InputError, Inputs},
     log,
+    tap::Taps,
 };
 
 /// State that all roles of a process share, run after run.
@@ -47,6 +48,8 @@ pub(super) struct Shared {
     /// The rule by which peers are admitted. It is read once for all roles of a run, because the
     /// key file may be replaced while they start.
     pub(super) security: Security,
+    /// The taps of the builders, which stay from run to run.
+    pub(super) taps: Taps,
 }
 
 impl Shared {
@@ -129,8 +132,10 @@ pub(super) async fn decline(config: &Config, security: &Security, peer: Peer, re
 
 /// Starts a builder and waits until it has joined the run.
 async fn join_builder(config: &Config, shared: &Shared, entry: &BuilderEntry) -> Result<Builder, RunError> {
+    let names = config.control.as_ref().map_or(&[][..], |control| &control.names);
     let role = BuilderConfig {
         security: shared.security.clone(),
+        tap: entry.tap.as_ref().and_then(|tap| shared.taps.of(entry.id, tap, names)),
         turn_counters: shared.turn_counters.clone(),
         busy_poll: shared.busy_poll,
         ..builder_config(config, entry)

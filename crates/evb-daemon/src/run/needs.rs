@@ -85,6 +85,8 @@ fn missing_files<'a>(config: &Config, origin: &'a Origin, hosted: &[Peer]) -> Lo
                 if let Some(SinkEntry::File { path, .. }) = entry.map(|entry| &entry.sink) {
                     look.at_sink(path, id.number());
                 }
+                let tap = entry.and_then(|entry| entry.tap.as_ref()?.key_file.as_deref());
+                tap.iter().for_each(|path| look.at_tap(path, id.number()));
             }
         }
     }
@@ -122,6 +124,16 @@ impl Look<'_> {
                     "until that is done, `evbd run` does not start, because run control needs this file";
                 self.refuse(&format!("control.{key}"), None, error.to_string(), remedy);
             }
+        }
+    }
+
+    fn at_tap(&mut self, key_file: &Path, id: u16) {
+        if let Err(error) = Token::read(key_file) {
+            let remedy = "until that is done, `evbd run` does not start, because the tap needs this file";
+            // Only an operator can provide a secret.
+            let severity = std::mem::replace(&mut self.severity, Severity::Error);
+            self.refuse("builder.tap.key_file", Some(id), error.to_string(), remedy);
+            self.severity = severity;
         }
     }
 

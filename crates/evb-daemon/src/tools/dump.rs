@@ -2,14 +2,14 @@
 
 use std::{
     io::{self, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use evb_core::{id::EventId, quantities::counted};
 use evb_file::{
-    EventFile, ReadError, VerifyError,
-    dump::{ListOptions, hex, list, summary},
+    EventFile, EventStream, ReadError, VerifyError,
+    dump::{ListOptions, hex, list, list_stream, summary},
     files_at, files_of_run,
 };
 
@@ -18,7 +18,8 @@ use super::{nothing_done, print, runs::RunArguments};
 /// Arguments of `evbd dump`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct DumpArguments {
-    /// Event files, or directories that contain event files.
+    /// Event files, or directories that contain event files; `-` alone: the stream on standard
+    /// input, for example of `evbd tap`.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// Print a line for each fragment, too.
@@ -38,6 +39,9 @@ pub(crate) struct DumpArguments {
 /// cannot be read, 2 if there are no files.
 pub(crate) fn main(arguments: &DumpArguments) -> ExitCode {
     let selection = arguments.runs.selection();
+    if arguments.paths == [Path::new("-")] {
+        return stream(arguments, ListOptions { fragments: arguments.fragments, epochs: selection.epochs });
+    }
     let files = match selection.run {
         None => files(&arguments.paths),
         Some(_) => files_of_run(&arguments.paths, &selection),
@@ -51,6 +55,44 @@ pub(crate) fn main(arguments: &DumpArguments) -> ExitCode {
     print(|out| match arguments.event {
         Some(event) => one(&files, event, arguments.hex, out),
         None => all(&files, options, out),
+    })
+}
+
+/// Shows a stream of which nothing is known before it comes.
+fn stream(arguments: &DumpArguments, options: ListOptions) -> ExitCode {
+    let mut stream = match EventStream::new(io::stdin().lock(), "standard input") {
+        Ok(stream) => stream,
+        Err(error) => return nothing_done(&error),
+    };
+    print(|out| {
+        let Some(event) = arguments.event else {
+            return match list_stream(&mut stream, options, out) {
+                Err(error) if error.kind() == io::ErrorKind::Other => {
+                    writeln!(out, "! {error}")?;
+                    Ok(ExitCode::FAILURE)
+                }
+                listed => listed.map(|()| ExitCode::SUCCESS),
+            };
+        };
+        let found = stream.find(|record| record.as_ref().map_or(true, |record| record.event == event));
+        match found.map(|record| record.and_then(|_| stream.event())) {
+            Some(Ok(event)) => {
+                if arguments.hex {
+                    hex(&event, out)?
+                } else {
+                    summary(&event, out)?
+                }
+                Ok(ExitCode::SUCCESS)
+            }
+            Some(Err(error)) => told(&error, out),
+            None => {
+                writeln!(
+                    out,
+                    "event {event} is not in this stream: give another event id, or a stream of all events"
+                )?;
+                Ok(ExitCode::FAILURE)
+            }
+        }
     })
 }
 

@@ -12,7 +12,7 @@ use evb_core::{
 };
 
 use super::{Flaw, FormatVersion};
-pub(crate) use encode::{encode_head, record_size, reseal, tag_at};
+pub(crate) use encode::{encode_head, encode_record, record_size, reseal, tag_at};
 pub(crate) use head::{Head, Prefix};
 
 /// The size of a record head up to its fragment table, in bytes.

@@ -1,6 +1,6 @@
 //! [`FileIdentity`]: whose events a writer writes.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::SystemTime};
 
 use evb_core::{
     alignment::Episode,
@@ -8,6 +8,8 @@ use evb_core::{
     ledger::OwingChange,
     time::Utc,
 };
+
+use crate::format::{FileHeader, FormatVersion};
 
 /// The origin of the events that a writer writes. What is not known has its default value.
 ///
@@ -62,4 +64,31 @@ pub struct FileIdentity {
     pub episodes: Vec<Episode>,
     /// The changes by which sources were excluded, or included again.
     pub changes: Vec<OwingChange>,
+}
+
+impl FileIdentity {
+    /// Returns the header of a file of these events that is begun now.
+    pub(crate) fn header(&self, version: FormatVersion, merged: bool, sequence: u32) -> FileHeader {
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let identity = self.clone();
+        FileHeader {
+            version,
+            run: identity.run,
+            run_id: identity.run_id,
+            epoch: identity.epoch,
+            builder: (!merged).then_some(identity.builder),
+            sequence,
+            created_unix_ns: u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX),
+            begun: identity.begun,
+            clock_synchronised: identity.clock_synchronised,
+            kind: identity.kind,
+            comment: identity.comment,
+            sources: identity.sources,
+            source_names: identity.source_names,
+            builder_names: identity.builder_names,
+            episodes: identity.episodes,
+            changes: identity.changes,
+            creator: concat!("evb-file ", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
 }

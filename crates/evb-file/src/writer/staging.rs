@@ -6,7 +6,7 @@ use std::io::{self, IoSlice};
 use evb_core::event::Event;
 
 use super::disk::Storage;
-use crate::format::{FileTag, aligned, encode_head};
+use crate::format::{FileTag, aligned, encode_head, encode_record};
 
 /// The size of the buffer in which small records are gathered before they are written. A buffer of
 /// this size fits into the second-level cache of a processor core.
@@ -42,12 +42,7 @@ impl Staging {
 
     /// Copies the record of an event, payloads included, to the buffer.
     pub(super) fn copy(&mut self, event: &Event, size: u64, tag: &FileTag) {
-        let start = self.0.len();
-        encode_head(event, size, tag, &mut self.0);
-        for fragment in event.fragments() {
-            self.0.extend_from_slice(fragment.payload);
-        }
-        self.0.resize(start + size as usize, 0);
+        encode_record(event, size, tag, &mut self.0);
     }
 
     pub(super) fn copy_bytes(&mut self, bytes: &[u8]) {

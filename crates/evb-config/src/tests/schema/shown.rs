@@ -21,6 +21,7 @@ use crate::{
     name::Name,
     network::CongestionControl,
     shaping::Spin,
+    tap::EventShare,
     trigger::Group,
 };
 
@@ -230,6 +231,16 @@ impl JsonSchema for Speed {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "anyOf": [{ "type": "number", "exclusiveMinimum": 0 }, { "enum": [MAX] }] })
+    }
+}
+
+impl JsonSchema for EventShare {
+    fn schema_name() -> Cow<'static, str> {
+        "share".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "number", "exclusiveMinimum": 0, "maximum": 1 })
     }
 }
 

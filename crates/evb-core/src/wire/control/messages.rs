@@ -41,7 +41,7 @@ messages! {
     pub struct Hello {
         role: Role = 1, id: u32 = 2, to_role: Role = 3, to_id: u32 = 4, boot_id: String = 7, software: String = 8, listen: String = 9, max_fragment: u64 = 10, datagrams: bool = 11,
         incarnation: u32 = 12, to_incarnation: u32 = 13, run_id: RunId = 14,
-        highest_run: u64 = 15, unable: String = 16, clock: Option<Clock> = 17,
+        highest_run: u64 = 15, unable: String = 16, clock: Option<Clock> = 17, tap: String = 18,
     }
     /// Answer to a `Hello`: either a `Welcome` or a `Refusal`.
     pub struct HelloReply { reply: Option<Reply> = 0 }
@@ -194,7 +194,11 @@ messages! {
         datagrams: Option<DatagramReport> = 13, times: Option<DatagramTimes> = 14,
         grant_first_byte_us: Vec<u64> = 15, stages: Option<Box<GrantStages>> = 16,
         refusals: Option<RefusalReport> = 20, sum: Option<Box<LaneReport>> = 21, gone: String = 22,
+        tap: Option<TapReport> = 23,
     }
+    /// Events by what became of them at the clients of a builder's tap, over all clients so far.
+    #[derive(Copy)]
+    pub struct TapReport { clients: u32 = 1, seen: u64 = 2, sent: u64 = 3, sampled_out: u64 = 4, dropped: u64 = 5 }
     /// Times of repairs and round trips on lanes over datagrams. Histograms are pairs (value in µs,
     /// count).
     pub struct DatagramTimes { recovery_us: Vec<u64> = 1, recovery_max_us: u64 = 2, round_trip_us: Vec<u64> = 3 }

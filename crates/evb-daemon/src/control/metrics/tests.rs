@@ -2,7 +2,7 @@ use std::{collections::BTreeSet, env, fs, path::Path};
 
 use evb_core::{
     event::Cause,
-    supervisor::{AlignmentState, AlignmentSurvey, BuilderLive, SourceLive},
+    supervisor::{AlignmentState, AlignmentSurvey, BuilderLive, SourceLive, TapSurvey},
 };
 
 use super::*;
@@ -18,6 +18,7 @@ fn status() -> Status {
         presence: Presence::Up,
         incarnation: 1,
         listen: String::new(),
+        tap: String::new(),
         slots: 16,
         outstanding: 5,
         at_sink: 2,
@@ -29,6 +30,7 @@ fn status() -> Status {
             sink_free_bytes: Some(1),
             sink_size_bytes: Some(2),
             last_commit_age_s: Some(0.5),
+            tap: Some(TapSurvey { clients: 2, seen: 10, sent: 1, sampled_out: 6, dropped: 3 }),
             ..BuilderLive::default()
         }),
     };
@@ -85,6 +87,8 @@ fn counters_gauges_and_histograms_are_there() {
         "evb_run_state{state=\"running\"} 1.0",
         "evb_run_state{state=\"paused\"} 0.0",
         "evb_builder_busy_slots{builder=\"3\",state=\"building\"} 3.0",
+        "evb_builder_tap_clients{builder=\"3\"} 2.0",
+        "evb_builder_tap_events_total{builder=\"3\",fate=\"sampled_out\"} 6",
         "evb_build_latency_seconds_count{builder=\"3\"} 3",
         "evb_build_latency_seconds_bucket{le=\"0.000007\",builder=\"3\"} 1",
         "evb_build_latency_seconds_bucket{le=\"+Inf\",builder=\"3\"} 3",

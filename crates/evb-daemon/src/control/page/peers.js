@@ -136,6 +136,8 @@ class Builders extends Table {
     text(p99, microseconds(b.p99));
     text(harm, count(b.harm));
     if (b.id === "all") return;
+    const tap = b.live?.tap;
+    id.title = b.tap && tap ? `its tap at ${b.tap} has ${count(tap.clients)} clients; events sent: ${count(tap.sent)}, sampled out: ${count(tap.sampled_out)}, dropped: ${count(tap.dropped)}` : "";
     if (!disk.firstChild) disk.append(make("span"));
     const share = b.free / b.size;
     name(disk.firstChild, share < NEARLY_FULL ? `flag ${b.free === 0 ? "bad" : "warning"}` : "");

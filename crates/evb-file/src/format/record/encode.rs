@@ -40,6 +40,16 @@ pub(crate) fn record_size(event: &Event, version: FormatVersion) -> Option<u64> 
     (whole <= MAX_RECORD).then_some(whole)
 }
 
+/// Appends an event's record to `out`; `length` is its length, as [`record_size`] returns it.
+pub(crate) fn encode_record(event: &Event, length: u64, tag: &FileTag, out: &mut Vec<u8>) {
+    let start = out.len();
+    encode_head(event, length, tag, out);
+    for fragment in event.fragments() {
+        out.extend_from_slice(fragment.payload);
+    }
+    out.resize(start + length as usize, 0);
+}
+
 /// Appends the head of an event's record to `out`; `length` is the length of the whole record, as
 /// [`record_size`] returns it.
 pub(crate) fn encode_head(event: &Event, length: u64, tag: &FileTag, out: &mut Vec<u8>) {
