@@ -197,7 +197,7 @@ const LAYOUTS: &[(&str, &str, &str, &str)] = &[
         "header = 8, payload = \"1 B\", clock = { at = 0, bytes = 2, mask = 0x10000 }",
         ".clock",
         "has no bits",
-        "with at least one of them",
+        "that keeps at least one of these bits",
     ),
     (
         "header = 8, payload = \"1 B\", clock = { at = 0, bytes = 2, orders = \"big\" }",

@@ -31,7 +31,11 @@ fn two_boards_at_one_source_are_named_and_so_is_the_source_without_one() {
     assert_eq!((&summary["events"]["complete"], &summary["exit_code"]), (&0.into(), &1.into()));
     assert_eq!(summary["sources"][1]["contradictions"], EVENTS, "{summary:#}");
     let problems = summary["problems"].to_string();
-    assert!(problems.contains("source 2 sent 60 fragments of events of which it had"), "{problems}");
+    assert!(
+        problems
+            .contains("source 2 sent 60 fragments with an event id that it had given to other data before"),
+        "{problems}"
+    );
     assert!(problems.contains("source 1 is missing in 60"), "{problems}");
     let log = system.log();
     for name in ["board of 1", "board of 2"] {

@@ -74,7 +74,7 @@ fn of_protocol_1_it_is_said_that_the_run_is_not_proven() {
     assert_eq!(
         summary["remarks"],
         serde_json::json!([format!(
-            "{said}: update it, else fragments of an earlier run may get into events"
+            "{said}: update the front end, else fragments of an earlier run may get into events"
         )])
     );
     assert!(system.log().contains("the second"), "{}", system.log());
