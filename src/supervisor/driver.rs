@@ -21,7 +21,8 @@ use evb_net::{
 
 use super::{
     commands::Commands, journal::writer::JournalWriter, links::Links, onlookers::Onlookers,
-    registrations::Registrations, state::StateKeeper, trigger_port::TriggerPort, wall_clock::WallClockReader,
+    registrations::Registrations, start_gate::Asking, state::StateKeeper, trigger_port::TriggerPort,
+    wall_clock::WallClockReader,
 };
 
 /// The supervisor's state machine and its connections, journal and timer.
@@ -40,6 +41,7 @@ pub(super) struct Driver {
     onlookers: Onlookers,
     report: Option<Box<RunReport>>,
     pub(super) state: Option<StateKeeper>,
+    asking: Asking,
 }
 
 impl Driver {
@@ -50,7 +52,7 @@ impl Driver {
         triggers: Option<TriggerPort>,
         commands: Commands,
         onlookers: Onlookers,
-        state: Option<StateKeeper>,
+        (state, asking): (Option<StateKeeper>, Asking),
     ) -> io::Result<Self> {
         Ok(Self {
             links: Links::new(&role.core().peers()),
@@ -65,6 +67,7 @@ impl Driver {
             onlookers,
             report: None,
             state,
+            asking,
         })
     }
 
@@ -77,6 +80,7 @@ impl Driver {
             more |= self.commands.poll(cx, &mut self.role, &mut self.links, now);
             more |= self.triggers.as_mut().is_some_and(|port| port.feed(cx, &mut self.role, now));
             self.role.handle_timeout(now);
+            self.asking.poll(cx, &mut self.role, now);
             self.drain(cx, now);
             self.onlookers.show(|| self.role.core().progress(), self.report.is_some(), now);
             if let Some(report) = self.report.take() {

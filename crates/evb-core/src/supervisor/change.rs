@@ -93,6 +93,9 @@ pub enum NotReady {
         "there is no next run number, because the storage of {0} knows run 4294967295, the last one: move the files of that run elsewhere, or set `run.number` to a free number"
     )]
     NoNumber(Peer),
+    /// The program that leads the run does not permit it, for this reason.
+    #[error("the run may not begin: {0}; remove that cause")]
+    Vetoed(String),
     /// The run has begun or ended already.
     #[error("the run has begun already; nothing needs to be done")]
     Begun,
