@@ -114,7 +114,7 @@ impl GivenHook {
 }
 
 /// Refuses a program that no host can have.
-fn check_program(source: &Section<'_>, key: &str, words: &[String], example: &str) {
+pub(crate) fn check_program(source: &Section<'_>, key: &str, words: &[String], example: &str) {
     let remedy = format!("write the program and its arguments, such as {example}");
     match words.first() {
         None => source.refuse(key, "the list is empty", remedy),

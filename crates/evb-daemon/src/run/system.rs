@@ -153,6 +153,7 @@ impl System for FromFile {
 
     fn ended(&mut self, report: &RunReport) {
         self.last = Some(RunNumber::new(report.run));
+        self.shared.hooks.tell_end(report);
         if let Err(error) = self.publisher.publish(report) {
             tracing::warn!(%error, "{error}");
         }

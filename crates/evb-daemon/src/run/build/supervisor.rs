@@ -18,6 +18,7 @@ use super::{
     number::{self, Numbered},
     supervisor_address,
 };
+use crate::hooks;
 
 /// Returns the configuration of the supervisor: its plan and its listening address. `hosted` are
 /// the roles of this process, and `last` is the number of its last run.
@@ -85,6 +86,7 @@ pub(in crate::run) fn supervisor(
         seed: config.run.seed,
         journal: journal(config),
         state,
+        gate: shared.hooks.gate(),
         trigger_input,
         control: control_class(config),
         security: shared.security.clone(),
@@ -93,10 +95,10 @@ pub(in crate::run) fn supervisor(
     })
 }
 
-/// Returns the longest time that `on_start` of a source may take.
+/// Returns the longest time that `on_start` of a source or `run_starts` may take.
 fn longest_start(config: &Config) -> Duration {
     let times = config.sources.iter().filter_map(|source| Some(source.hooks.on_start.as_ref()?.timeout));
-    times.max().unwrap_or_default()
+    times.chain([hooks::longest_start(&config.hooks)]).max().unwrap_or_default()
 }
 
 /// Returns the values that are given, by id.
