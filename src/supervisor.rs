@@ -8,6 +8,7 @@ mod commands;
 mod onlookers;
 mod wall_clock;
 mod last_run;
+mod record;
 mod state;
 mod start_gate;
 mod driver;
@@ -59,6 +60,7 @@ pub use evb_core::{
 pub use handle::{SteeringError, SupervisorHandle};
 pub use journal::{JournalConfig, JournalError, JournalFsync, unfinished_run};
 pub use last_run::LastRun;
+pub use record::{RecordedConfiguration, RunRecord};
 pub use start_gate::{RunStart, StartGate};
 pub use state::StateDir;
 pub use trigger_port::TriggerInput;

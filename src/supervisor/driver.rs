@@ -86,6 +86,7 @@ impl Driver {
             if let Some(report) = self.report.take() {
                 return Poll::Ready(report);
             }
+            self.state.iter_mut().for_each(|state| state.update(self.role.core(), now));
             self.timer.arm(earlier(self.role.next_timeout(), self.links.next_timeout()));
             more |= self.role.next_timeout().is_some_and(|due| due <= now);
             more |= JournalWriter::feed(&mut self.journal, cx, &mut self.role, now);
@@ -147,7 +148,7 @@ impl Driver {
                     }
                 }
                 SupervisorOutput::Begun(result) => {
-                    let state = self.state.iter().filter(|_| result.is_ok());
+                    let state = self.state.iter_mut().filter(|_| result.is_ok());
                     state.for_each(|state| state.note_begin(&self.role.core().begun()));
                     self.commands.answer_begin(&result);
                 }
@@ -167,8 +168,8 @@ impl Driver {
                 }
                 SupervisorOutput::AbandonJournal => self.journal.iter_mut().for_each(JournalWriter::abandon),
                 SupervisorOutput::Ended(report) => {
-                    let state = self.state.iter().filter(|_| self.role.core().has_begun());
-                    state.for_each(|state| state.note_end(&report));
+                    let state = self.state.iter_mut().filter(|_| self.role.core().has_begun());
+                    state.for_each(|state| state.note_end(&self.role.core().begun(), &report));
                     self.report = Some(report);
                 }
             }
