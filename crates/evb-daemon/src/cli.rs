@@ -12,7 +12,7 @@ use crate::{
     ctl,
     log::{self, LogFormat},
     run, shell,
-    tools::{dump, frames, merge, verify},
+    tools::{dump, frames, merge, records, verify},
 };
 
 #[derive(Parser)]
@@ -57,6 +57,10 @@ enum Command {
     Frames(frames::FramesArguments),
     /// Merge a run's files, of all builders, into files in event order.
     Merge(merge::MergeArguments),
+    /// List the runs that a supervisor has led.
+    Runs(records::RunsArguments),
+    /// Describe a run that a supervisor has led.
+    Report(records::ReportArguments),
     /// Make a key that all machines of a system share, for `[security] mode = "psk"`.
     Keygen(keygen::KeygenArguments),
     /// Print, apply, remove or read back the kernel's traffic control for this host's part of a
@@ -120,6 +124,8 @@ pub fn main() -> ExitCode {
         Command::Dump(arguments) => dump::main(&arguments),
         Command::Frames(arguments) => frames::main(&arguments),
         Command::Merge(arguments) => merge::main(&arguments),
+        Command::Runs(arguments) => records::list(&arguments),
+        Command::Report(arguments) => records::report(&arguments),
         Command::Keygen(arguments) => keygen::main(&arguments),
         Command::Provision(arguments) => provision::main(&arguments),
         Command::ProbeBuffer { end } => probe_buffer::main(&end),

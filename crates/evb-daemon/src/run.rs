@@ -277,7 +277,7 @@ fn prepare(
     unprotected::warnings(config).iter().for_each(|warning| tracing::warn!("{warning}"));
     let mut publisher = Publisher::new(arguments.summary.clone(), arguments.detail())?;
     publisher.note_files(config, hosted);
-    let shared = Shared::default();
+    let shared = Shared { text: origin.text(), ..Shared::default() };
     // Where this process leads run after run, each `configure` proves it.
     let leads = config.control.is_some() && hosted.contains(&Peer::Supervisor);
     Ok((publisher, if leads { shared } else { shared.prove(config, hosted)? }))

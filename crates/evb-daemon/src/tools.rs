@@ -1,4 +1,5 @@
-//! `evbd verify`, `evbd dump`, `evbd merge`: tools for event files; `evbd frames`: for captures.
+//! `evbd verify`, `evbd dump`, `evbd merge`: tools for event files; `evbd frames`: for captures;
+//! `evbd runs`, `evbd report`: for the records of runs.
 
 mod bar;
 mod runs;
@@ -7,6 +8,7 @@ pub(crate) mod verify;
 pub(crate) mod dump;
 pub(crate) mod frames;
 pub(crate) mod merge;
+pub(crate) mod records;
 #[cfg(test)]
 mod tests;
 

@@ -9,15 +9,16 @@ use clap::Command;
 const DOCS: &str = "https://github.com/evb-daq/evb/tree/main/docs";
 
 /// Groups of commands, in the order in which the help lists them.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("Build events", &["run", "ctl"]),
     ("Prepare a system", &["plan", "check", "frames", "doctor", "keygen", "provision", "probe-buffer"]),
     ("Event files", &["verify", "dump", "merge"]),
+    ("Earlier runs", &["runs", "report"]),
     ("Help", &["completions", "help"]),
 ];
 
 /// An example of each command, and its page below [`DOCS`].
-const EXAMPLES: [(&str, &str, &str); 13] = [
+const EXAMPLES: [(&str, &str, &str); 15] = [
     ("run", "evbd run system.toml --here", "reference/operation.md"),
     ("ctl", "evbd ctl status", "reference/run-control.md"),
     (
@@ -34,6 +35,8 @@ const EXAMPLES: [(&str, &str, &str); 13] = [
     ("verify", "evbd verify out", "reference/operation.md"),
     ("dump", "evbd dump out --event 17", "reference/operation.md"),
     ("merge", "evbd merge out --out merged", "reference/operation.md"),
+    ("runs", "evbd runs /var/lib/evb", "reference/run-record.md"),
+    ("report", "evbd report 7 --state /var/lib/evb", "reference/run-record.md"),
     ("completions", "evbd completions bash > evbd.bash", "how-to/install.md"),
 ];
 

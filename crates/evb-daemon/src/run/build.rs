@@ -47,6 +47,8 @@ pub(super) struct Shared {
     pub(super) inputs: Inputs,
     /// The programs that run when something happens.
     pub(super) hooks: Hooks,
+    /// The text of the configuration, for the records of runs.
+    pub(super) text: Arc<str>,
     /// The rule by which peers are admitted. It is read once for all roles of a run, because the
     /// key file may be replaced while they start.
     pub(super) security: Security,

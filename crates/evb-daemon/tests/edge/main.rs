@@ -19,6 +19,7 @@ mod library;
 mod rates;
 mod readouts;
 mod run_hooks;
+mod run_records;
 mod run_stated;
 mod schedules;
 mod detector;

@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use crate::{hooks::script, system};
 
 /// An evbd with all roles, and the directory of its files.
-struct System {
-    dir: tempfile::TempDir,
+pub(crate) struct System {
+    pub(crate) dir: tempfile::TempDir,
 }
 
 impl System {
     /// Writes a configuration with these keys of `[hooks]`, and with further sections.
-    fn new(hooks: &str, sections: &str) -> Self {
+    pub(crate) fn new(hooks: &str, sections: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let system = Self { dir };
         let (out, ports) = (system.path("out"), evb_needs::free_ports(2));
@@ -37,7 +37,7 @@ impl System {
         system
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
@@ -52,14 +52,14 @@ impl System {
     }
 
     /// Starts evbd with its log in a file.
-    fn start_quietly(&self) -> Evbd {
+    pub(crate) fn start_quietly(&self) -> Evbd {
         let log = fs::File::create(self.path("log")).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_evbd"));
         Evbd(command.args(["run", "--quiet"]).arg(self.path("evb.toml")).stderr(log).spawn().unwrap())
     }
 
     /// Runs evbd to its end; returns what it has said, and the summary of its run.
-    fn run(&self) -> (Output, Value) {
+    pub(crate) fn run(&self) -> (Output, Value) {
         let output = self.start().wait_with_output().unwrap();
         let summary = fs::read(self.path("summary.json")).unwrap_or_default();
         (output, serde_json::from_slice(&summary).unwrap_or_default())
@@ -73,7 +73,7 @@ impl System {
 }
 
 /// A process that ends with the test.
-struct Evbd(Child);
+pub(crate) struct Evbd(Child);
 
 impl Drop for Evbd {
     fn drop(&mut self) {

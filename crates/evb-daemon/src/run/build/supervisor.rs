@@ -1,6 +1,6 @@
 //! The supervisor's plan, made from the configuration.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use evb::supervisor::{JournalConfig, SupervisorConfig, TriggerInput};
 use evb_config::{Alignment, Config, Need, SinkEntry, TriggerConfig, TriggerProtocol};
@@ -85,7 +85,7 @@ pub(in crate::run) fn supervisor(
     Ok(SupervisorConfig {
         seed: config.run.seed,
         journal: journal(config),
-        state,
+        state: state.map(|state| state.with_configuration(Arc::clone(&shared.text))),
         gate: shared.hooks.gate(),
         trigger_input,
         control: control_class(config),
