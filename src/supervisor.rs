@@ -8,7 +8,9 @@ mod commands;
 mod onlookers;
 mod wall_clock;
 mod last_run;
+mod record;
 mod state;
+mod start_gate;
 mod driver;
 mod closing;
 mod handle;
@@ -40,6 +42,7 @@ use driver::Driver;
 use journal::{Journal, writer::JournalWriter};
 use onlookers::Onlookers;
 pub(crate) use registrations::Registrations;
+use start_gate::Asking;
 use state::StateKeeper;
 use trigger_port::TriggerPort;
 
@@ -57,6 +60,8 @@ pub use evb_core::{
 pub use handle::{SteeringError, SupervisorHandle};
 pub use journal::{JournalConfig, JournalError, JournalFsync, unfinished_run};
 pub use last_run::LastRun;
+pub use record::{RecordedConfiguration, RunRecord};
+pub use start_gate::{RunStart, StartGate};
 pub use state::StateDir;
 pub use trigger_port::TriggerInput;
 
@@ -95,6 +100,9 @@ pub struct SupervisorConfig {
     /// Directory in which the supervisor keeps the runs that it has led, so that their numbers are
     /// not used again.
     pub state: Option<StateDir>,
+    /// Gate at which the run asks whether it may begin. A run waits there for at most
+    /// [`RunPlan::begin_timeout`]; a recovered run does not ask again.
+    pub gate: Option<StartGate>,
     /// Source of external triggers besides the handle; only with [`TriggerKind::External`].
     pub trigger_input: Option<TriggerInput>,
     /// Traffic class of the supervisor's packets to sources and builders.
@@ -194,6 +202,7 @@ impl SupervisorConfig {
             seed: 1,
             journal: None,
             state: None,
+            gate: None,
             trigger_input: None,
             control: TrafficClass::default(),
             security: Security::None,
@@ -272,6 +281,7 @@ impl Supervisor {
         if !config.plan.run_id.is_known() {
             config.plan.run_id = SupervisorConfig::fresh_run_id()?;
         }
+        config.plan.asks_permission = config.gate.is_some();
         let address = listener.local_addr()?;
         let triggers = match &config.trigger_input {
             Some(input) => Some(TriggerPort::open(input).await?),
@@ -293,7 +303,7 @@ impl Supervisor {
             triggers,
             Commands::new(command_queue),
             Onlookers::new(progress_sender),
-            state,
+            (state, Asking::new(config.gate)),
         )?;
         let (ended, report) = watch::channel(None);
         let abort = Arc::new(Notify::new());

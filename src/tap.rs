@@ -197,13 +197,14 @@ struct SharedTap {
     /// Number of clients, so that a builder without one takes no lock.
     watched: AtomicUsize,
     /// Held for the time of a change, or of handing over a batch.
-    state: Mutex<State>,
+    state: Mutex<Audience>,
     /// The limit of the rate, which the clients keep when they take records from their queues.
     bucket: Mutex<Option<EdtBucket>>,
 }
 
+/// The run that a tap shows, and its clients.
 #[derive(Debug, Default)]
-struct State {
+struct Audience {
     run: Option<TapRun>,
     clients: Vec<Arc<TapClient>>,
     /// Clients that have left, the latest last.
@@ -344,7 +345,7 @@ impl Tap {
 }
 
 impl SharedTap {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Audience> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

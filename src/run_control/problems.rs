@@ -23,6 +23,16 @@ pub enum Severity {
 }
 
 /// A problem of a run.
+///
+/// ```
+/// use evb::{run_control::{Problem, Severity}, supervisor::Survey};
+///
+/// let mut survey = Survey { running_s: 1.0, ..Survey::default() };
+/// assert_eq!(Problem::of(&survey), []);
+/// survey.events.lost = 3;
+/// let problem = &Problem::of(&survey)[0];
+/// assert_eq!((problem.severity, &problem.text[..]), (Severity::Bad, "3 events lost"));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// Severity of the problem.
@@ -36,6 +46,12 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// Returns the problems of a run, the worst first. Run control knows one more, dead time, from
+    /// its history.
+    pub fn of(survey: &Survey) -> Vec<Self> {
+        problems(survey, None)
+    }
+
     fn new(severity: Severity, subject: impl Into<String>, text: impl Into<String>, remedy: &str) -> Self {
         Self { severity, subject: subject.into(), text: text.into(), remedy: remedy.to_owned() }
     }

@@ -1,14 +1,16 @@
 use std::{
+    fmt,
     future::{Future, ready},
     io,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use evb_core::{
     alignment::Episode, event::Event, id::RunNumber, ledger::OwingChange, time::ClockState, units::Bytes,
 };
 use evb_file::{
-    CreateError, EventFileWriter, FileError, FileIdentity, WriteError, WriterOptions, highest_run,
+    ClosedFile, CreateError, EventFileWriter, FileError, FileIdentity, WriteError, WriterOptions, highest_run,
 };
 
 use super::{RunFacts, Sink, SinkError, SinkSpace, with_remedy};
@@ -38,18 +40,36 @@ use super::{RunFacts, Sink, SinkError, SinkSpace, with_remedy};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
 pub struct FileSink {
     dir: PathBuf,
     options: WriterOptions,
     writer: Option<EventFileWriter>,
     changes: Vec<OwingChange>,
+    listener: Option<OnClosed>,
+}
+
+/// A function that is told of closed files.
+type OnClosed = Arc<dyn Fn(ClosedFile) + Send + Sync>;
+
+impl fmt::Debug for FileSink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { dir, options, writer, .. } = self;
+        let mut told = f.debug_struct("FileSink");
+        told.field("dir", dir).field("options", options).field("writer", writer).finish_non_exhaustive()
+    }
 }
 
 impl FileSink {
     /// Creates a sink that writes into that directory, which is created if necessary.
     pub fn new(dir: impl Into<PathBuf>, options: WriterOptions) -> Self {
-        Self { dir: dir.into(), options, writer: None, changes: Vec::new() }
+        Self { dir: dir.into(), options, writer: None, changes: Vec::new(), listener: None }
+    }
+
+    /// Calls a function, on the sink's thread, for each file that is closed: because it is full, or
+    /// at the end of a run. Files that a killed process has left are not closed.
+    #[must_use]
+    pub fn on_closed(self, tell: impl Fn(ClosedFile) + Send + Sync + 'static) -> Self {
+        Self { listener: Some(Arc::new(tell)), ..self }
     }
 
     /// Lets an open writer keep what is of use beside the events.
@@ -115,7 +135,10 @@ impl Sink for FileSink {
         let identity = identity(run, &self.changes);
         ready(match EventFileWriter::create(&self.dir, identity, self.options) {
             Ok(writer) => {
-                self.writer = Some(writer);
+                self.writer = Some(match self.listener.clone() {
+                    Some(listener) => writer.on_closed(move |file| listener(file)),
+                    None => writer,
+                });
                 Ok(())
             }
             Err(CreateError::File(file)) if is_full(&file.source) => {

@@ -21,7 +21,8 @@ use evb_net::{
 
 use super::{
     commands::Commands, journal::writer::JournalWriter, links::Links, onlookers::Onlookers,
-    registrations::Registrations, state::StateKeeper, trigger_port::TriggerPort, wall_clock::WallClockReader,
+    registrations::Registrations, start_gate::Asking, state::StateKeeper, trigger_port::TriggerPort,
+    wall_clock::WallClockReader,
 };
 
 /// The supervisor's state machine and its connections, journal and timer.
@@ -40,6 +41,7 @@ pub(super) struct Driver {
     onlookers: Onlookers,
     report: Option<Box<RunReport>>,
     pub(super) state: Option<StateKeeper>,
+    asking: Asking,
 }
 
 impl Driver {
@@ -50,7 +52,7 @@ impl Driver {
         triggers: Option<TriggerPort>,
         commands: Commands,
         onlookers: Onlookers,
-        state: Option<StateKeeper>,
+        (state, asking): (Option<StateKeeper>, Asking),
     ) -> io::Result<Self> {
         Ok(Self {
             links: Links::new(&role.core().peers()),
@@ -65,6 +67,7 @@ impl Driver {
             onlookers,
             report: None,
             state,
+            asking,
         })
     }
 
@@ -77,11 +80,13 @@ impl Driver {
             more |= self.commands.poll(cx, &mut self.role, &mut self.links, now);
             more |= self.triggers.as_mut().is_some_and(|port| port.feed(cx, &mut self.role, now));
             self.role.handle_timeout(now);
+            self.asking.poll(cx, &mut self.role, now);
             self.drain(cx, now);
             self.onlookers.show(|| self.role.core().progress(), self.report.is_some(), now);
             if let Some(report) = self.report.take() {
                 return Poll::Ready(report);
             }
+            self.state.iter_mut().for_each(|state| state.update(self.role.core(), now));
             self.timer.arm(earlier(self.role.next_timeout(), self.links.next_timeout()));
             more |= self.role.next_timeout().is_some_and(|due| due <= now);
             more |= JournalWriter::feed(&mut self.journal, cx, &mut self.role, now);
@@ -143,7 +148,7 @@ impl Driver {
                     }
                 }
                 SupervisorOutput::Begun(result) => {
-                    let state = self.state.iter().filter(|_| result.is_ok());
+                    let state = self.state.iter_mut().filter(|_| result.is_ok());
                     state.for_each(|state| state.note_begin(&self.role.core().begun()));
                     self.commands.answer_begin(&result);
                 }
@@ -163,8 +168,8 @@ impl Driver {
                 }
                 SupervisorOutput::AbandonJournal => self.journal.iter_mut().for_each(JournalWriter::abandon),
                 SupervisorOutput::Ended(report) => {
-                    let state = self.state.iter().filter(|_| self.role.core().has_begun());
-                    state.for_each(|state| state.note_end(&report));
+                    let state = self.state.iter_mut().filter(|_| self.role.core().has_begun());
+                    state.for_each(|state| state.note_end(&self.role.core().begun(), &report));
                     self.report = Some(report);
                 }
             }

@@ -7,18 +7,21 @@ use std::{
     fs::{self, File},
     io,
     path::{Path, PathBuf},
-    sync::mpsc,
+    sync::{Arc, mpsc},
+    time::Duration,
 };
 
 use evb_core::{
     id::{RunId, RunNumber, ShortRunId},
-    ledger::{Annotation, RunReport},
+    ledger::RunReport,
+    supervisor::SupervisorCore,
+    time::Instant,
     wire::control::Begin,
 };
 use evb_net::host::write_whole;
 use tokio::sync::oneshot;
 
-use super::LastRun;
+use super::{LastRun, RunRecord};
 
 /// Number of runs that may wait to be written.
 const WAITING: usize = 4;
@@ -26,10 +29,11 @@ const WAITING: usize = 4;
 /// Ending of the names of state files.
 const ENDING: &str = ".json";
 
-/// Verdict on a run whose end no supervisor saw.
-const NO_END: &str = "the end of this run was not recorded, because its supervisor ended before it; `evbd verify` shows what its files hold";
+/// Time between two updates of the record of a run that is under way.
+const PAUSE: Duration = Duration::from_secs(10);
 
-/// The directory in which a supervisor keeps the runs that it has led. The highest number in the
+/// The directory in which a supervisor keeps a [record](RunRecord) of each run that it has led. The
+/// highest number in the
 /// names of its files is the highest number that was used. If the directory is deleted, nothing is
 /// lost that a builder knows.
 ///
@@ -44,12 +48,20 @@ const NO_END: &str = "the end of this run was not recorded, because its supervis
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateDir {
     dir: PathBuf,
+    /// Text of the configuration, for the records.
+    configuration: Option<Arc<str>>,
 }
 
 impl StateDir {
     /// Names the directory, which is created when the first run begins.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into() }
+        Self { dir: dir.into(), configuration: None }
+    }
+
+    /// Puts the text of a configuration into the records of later runs.
+    #[must_use]
+    pub fn with_configuration(self, text: impl Into<Arc<str>>) -> Self {
+        Self { configuration: Some(text.into()), ..self }
     }
 
     /// Returns the path of the directory.
@@ -83,6 +95,15 @@ impl StateDir {
         Ok(latest.filter_map(|(.., path)| read(path)).collect())
     }
 
+    /// Returns the records of all runs, the latest first. Unreadable files are left out.
+    ///
+    /// # Errors
+    /// The operating system's error, if the directory cannot be read.
+    pub fn records(&self) -> io::Result<Vec<RunRecord>> {
+        let read = |path: PathBuf| serde_json::from_slice(&fs::read(path).ok()?).ok();
+        Ok(self.named()?.into_iter().rev().filter_map(|(.., path)| read(path)).collect())
+    }
+
     /// Returns run number, id and path of each state file, in ascending order.
     fn named(&self) -> io::Result<Vec<(RunNumber, ShortRunId, PathBuf)>> {
         let entries = match fs::read_dir(&self.dir) {
@@ -101,7 +122,7 @@ impl StateDir {
     }
 
     /// Writes the file of a run: whole, or not at all.
-    fn keep(&self, name: &str, run: &LastRun) -> io::Result<()> {
+    fn keep(&self, name: &str, run: &RunRecord) -> io::Result<()> {
         fs::create_dir_all(&self.dir)?;
         write_whole(&self.dir.join(name), &serde_json::to_vec_pretty(run)?)?;
         File::open(&self.dir)?.sync_all()
@@ -123,27 +144,32 @@ fn parse(name: &str) -> Option<(RunNumber, ShortRunId)> {
 #[derive(Debug)]
 pub(super) struct StateKeeper {
     path: PathBuf,
-    runs: mpsc::SyncSender<LastRun>,
+    configuration: Option<Arc<str>>,
+    /// The record of the run that is under way.
+    record: Option<RunRecord>,
+    /// Time of the next update.
+    next: Instant,
+    runs: mpsc::SyncSender<RunRecord>,
     ended: oneshot::Receiver<()>,
 }
 
 impl StateKeeper {
     /// Starts the thread.
     pub(super) fn new(state: StateDir) -> io::Result<Self> {
-        let (runs, to_keep) = mpsc::sync_channel::<LastRun>(WAITING);
+        let (runs, to_keep) = mpsc::sync_channel::<RunRecord>(WAITING);
         let (ends, ended) = oneshot::channel();
-        let path = state.path().to_owned();
+        let (path, configuration) = (state.path().to_owned(), state.configuration.clone());
         crate::threads::start("state", move || {
-            for run in to_keep {
-                if let Err(error) = state.keep(&name(run.run, run.run_id), &run) {
+            for record in to_keep {
+                let LastRun { run, run_id, .. } = record.run;
+                if let Err(error) = state.keep(&name(run, run_id), &record) {
                     let path = state.path().display();
-                    let run = run.run;
                     tracing::warn!(%path, %error, run, "cannot keep run {run} in the state directory {path}, so a later run may get its number: {error}; see that its disk has room and that this user may write there, and give the next run a number above {run}");
                 }
             }
             drop(ends);
         })?;
-        Ok(Self { path, runs, ended })
+        Ok(Self { path, configuration, record: None, next: Instant::ZERO, runs, ended })
     }
 
     /// Returns the path of the directory.
@@ -152,28 +178,37 @@ impl StateKeeper {
     }
 
     /// Notes that a run has begun.
-    pub(super) fn note_begin(&self, begin: &Begin) {
-        let run = LastRun {
-            run: begin.run,
-            run_id: begin.run_id,
-            exit_code: 1,
-            verdict: NO_END.to_owned(),
-            annotation: Annotation { kind: begin.kind.clone(), comment: begin.comment.clone() },
-            begin: begin.began().utc,
-            wall_clock: begin.began().state,
-            ..LastRun::default()
-        };
-        self.send(run);
+    pub(super) fn note_begin(&mut self, begin: &Begin) {
+        let record = RunRecord::begun(begin, self.configuration.as_deref());
+        self.record = Some(record.clone());
+        self.send(record);
     }
 
-    /// Notes that a run has ended.
-    pub(super) fn note_end(&self, report: &RunReport) {
-        self.send(LastRun::from(report));
+    /// Updates the record of a run that is under way, now and then.
+    pub(super) fn update(&mut self, core: &SupervisorCore, now: Instant) {
+        if now < self.next || !core.has_begun() {
+            return;
+        }
+        self.next = now + PAUSE;
+        let (begin, text) = (core.begun(), self.configuration.as_deref());
+        // A supervisor that continues a run has not seen its begin.
+        let record = self.record.get_or_insert_with(|| RunRecord::begun(&begin, text));
+        record.update(&core.progress(), begin.utc(now));
+        // While the disk does not answer, the next update replaces this one.
+        let _ = self.runs.try_send(record.clone());
     }
 
-    fn send(&self, run: LastRun) {
-        let number = run.run;
-        if self.runs.try_send(run).is_err() {
+    /// Notes that a run has ended, which has begun as stated.
+    pub(super) fn note_end(&mut self, begin: &Begin, report: &RunReport) {
+        let text = self.configuration.as_deref();
+        let mut record = self.record.take().unwrap_or_else(|| RunRecord::begun(begin, text));
+        record.close(report);
+        self.send(record);
+    }
+
+    fn send(&self, record: RunRecord) {
+        let number = record.run.run;
+        if self.runs.try_send(record).is_err() {
             let path = self.path.display();
             tracing::warn!(
                 %path,

@@ -36,6 +36,7 @@ use datagrams::GivenDatagrams;
 pub(super) use datagrams::SenderAddress;
 pub use datagrams::{DatagramPlace, Sender};
 use hooks::GivenHook;
+pub(crate) use hooks::check_program;
 pub use hooks::{Action, Hook, Hooks};
 use moments::made_on;
 pub use sizes::FragmentSize;

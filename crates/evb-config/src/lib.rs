@@ -27,6 +27,7 @@ mod entries;
 mod fault;
 mod frame;
 mod input;
+mod hooks;
 mod security;
 mod name;
 mod clock;
@@ -70,6 +71,7 @@ pub use division::nine_tenths;
 pub use endpoint::{Endpoint, EndpointError, is_host, is_loopback, is_unspecified};
 pub use evb_core::transport::Transport;
 pub use fault::PlantedFault;
+pub use hooks::HooksConfig;
 pub use input::{
     Action, BoardPlace, ContentCheck, DatagramPlace, FragmentSize, Hook, Hooks, Input, MadeOn, ReplayFormat,
     Sender,
@@ -110,6 +112,8 @@ pub struct Config {
     pub security: SecurityMode,
     /// Access to run control; `None`: the process executes a single run and exits.
     pub control: Option<ControlConfig>,
+    /// Programs that run when something happens.
+    pub hooks: HooksConfig,
     /// All sources; ids are distinct.
     pub sources: Vec<SourceEntry>,
     /// Groups of sources; names are distinct.
@@ -320,13 +324,14 @@ fn problems(file: &str, text: &str, notes: Notes) -> Problems {
 }
 
 /// The sections of the file, in the order in which they are read.
-const SECTIONS: [&str; 10] = [
+const SECTIONS: [&str; 11] = [
     "security",
     "run",
     "supervisor",
     "network",
     "shaping",
     "control",
+    "hooks",
     "alignment",
     "source",
     "group",
@@ -351,6 +356,7 @@ fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
     let shaping_section = root.table_or_empty("shaping");
     let shaping = shaping::read(&shaping_section, network.transport)?;
     let control = root.table("control").and_then(|section| control::read(&section));
+    let hooks = hooks::read(&root.table_or_empty("hooks"));
     let before = notes.count();
     let sources = entries::read(&root, "source", MAX_SOURCES, |section, id| source::read(section, id, group));
     let all = (notes.count() == before).then_some(&sources[..]);
@@ -388,6 +394,7 @@ fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
         alignment: alignment?,
         security,
         control,
+        hooks: hooks?,
         sources,
         groups,
         builders,

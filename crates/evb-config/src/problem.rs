@@ -56,6 +56,11 @@ impl Origin {
         &self.file
     }
 
+    /// Returns the whole text.
+    pub fn text(&self) -> Arc<str> {
+        Arc::clone(&self.text)
+    }
+
     /// Returns the position of `key` in the text. If the key is absent, returns the position of the
     /// nearest enclosing section, or the start of the file.
     pub fn span(&self, key: &str) -> Range<usize> {

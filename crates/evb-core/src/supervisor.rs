@@ -13,10 +13,10 @@
 //! ```
 // tidy: long because all inputs of one machine stand together.
 
-mod peer_names;
 mod absence;
 mod groups;
 mod plan;
+mod peer_names;
 mod change;
 mod builders;
 mod journal;
@@ -97,7 +97,7 @@ pub use survey::{BuilderSurvey, FrontEndSurvey, GroupSurvey, Presence, SourceSur
 
 use alignment::AlignmentWatch;
 use assigner::Assigner;
-use beginning::Beginning;
+use beginning::{Beginning, Permission};
 use books::Books;
 use dispatch::{Dispatch, counts_triggers, next_decision};
 use exclusions::{Exclusions, PlannedChanges};
@@ -138,6 +138,7 @@ pub struct SupervisorCore {
     begun: Option<Begin>,
     /// Sources without a readout when the run was called to begin.
     without_readout: Vec<Peer>,
+    permission: Permission,
     /// Inquiries about timestamps, if the run has clocks.
     watch: Option<Box<AlignmentWatch>>,
     /// Clocks that the plan had before sources declared theirs.
@@ -181,6 +182,7 @@ impl SupervisorCore {
             annotation: Annotation::default(),
             begun: None,
             without_readout: Vec::new(),
+            permission: Permission::default(),
             watch: AlignmentWatch::new(&plan.clocks).map(Box::new),
             planned: plan.clocks.clone(),
             planned_changes: PlannedChanges::default(),

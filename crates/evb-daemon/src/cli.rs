@@ -12,7 +12,7 @@ use crate::{
     ctl,
     log::{self, LogFormat},
     run, shell,
-    tools::{dump, frames, merge, tap, verify},
+    tools::{dump, frames, merge, records, tap, verify},
 };
 
 #[derive(Parser)]
@@ -59,6 +59,10 @@ enum Command {
     Tap(tap::TapArguments),
     /// Merge a run's files, of all builders, into files in event order.
     Merge(merge::MergeArguments),
+    /// List the runs that a supervisor has led.
+    Runs(records::RunsArguments),
+    /// Describe a run that a supervisor has led.
+    Report(records::ReportArguments),
     /// Make a key that all machines of a system share, for `[security] mode = "psk"`.
     Keygen(keygen::KeygenArguments),
     /// Print, apply, remove or read back the kernel's traffic control for this host's part of a
@@ -123,6 +127,8 @@ pub fn main() -> ExitCode {
         Command::Frames(arguments) => frames::main(&arguments),
         Command::Tap(arguments) => tap::main(&arguments),
         Command::Merge(arguments) => merge::main(&arguments),
+        Command::Runs(arguments) => records::list(&arguments),
+        Command::Report(arguments) => records::report(&arguments),
         Command::Keygen(arguments) => keygen::main(&arguments),
         Command::Provision(arguments) => provision::main(&arguments),
         Command::ProbeBuffer { end } => probe_buffer::main(&end),

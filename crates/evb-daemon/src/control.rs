@@ -17,6 +17,7 @@ use std::{io, net::SocketAddr, sync::Arc};
 use evb::run_control::RunControl;
 use evb_config::{ControlConfig, Endpoint, ViewersEntry};
 
+use crate::hooks::Hooks;
 use guard::Viewers;
 
 pub(crate) use answer::{Answer, streamed};
@@ -50,7 +51,7 @@ pub(crate) enum ServerError {
 
 impl Server {
     /// Listens at the configured address, and starts to answer requests.
-    pub(crate) fn start(lead: RunControl, config: &ControlConfig) -> Result<Self, ServerError> {
+    pub(crate) fn start(lead: RunControl, config: &ControlConfig, hooks: Hooks) -> Result<Self, ServerError> {
         let token = config.token_file.as_deref().map(Token::read).transpose()?;
         let viewers = match &config.viewers {
             ViewersEntry::None => Viewers::None,
@@ -63,7 +64,7 @@ impl Server {
         let address = bound.local_addr().map_err(fault)?;
         let names = config.names.iter().chain([&config.listen.host]).cloned();
         let guard = Arc::new(Guard::new(token, viewers, names));
-        listener::start(bound, lead, guard).map_err(fault)?;
+        listener::start(bound, (lead, hooks), guard).map_err(fault)?;
         Ok(Self { address })
     }
 

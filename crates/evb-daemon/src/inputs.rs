@@ -37,7 +37,8 @@ use tokio::{
 };
 
 use crate::program::GRACE;
-use boundary::{Boundary, Ending};
+use boundary::Boundary;
+pub(crate) use boundary::Ending;
 
 /// The reason why a source could not be started.
 #[derive(Debug, thiserror::Error)]

@@ -4,6 +4,7 @@
 mod log;
 mod program;
 mod inputs;
+mod hooks;
 mod control;
 mod tap;
 mod ctl;

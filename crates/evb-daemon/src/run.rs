@@ -36,7 +36,7 @@ pub(crate) use needs::of_host as needs_of_host;
 pub use roles::RoleArgument;
 
 use build::Shared;
-use host::Host;
+use host::{Ended, Host};
 use roles::Hosting;
 use summary::{Detail, Publisher};
 
@@ -277,7 +277,7 @@ fn prepare(
     unprotected::warnings(config).iter().for_each(|warning| tracing::warn!("{warning}"));
     let mut publisher = Publisher::new(arguments.summary.clone(), arguments.detail())?;
     publisher.note_files(config, hosted);
-    let shared = Shared::default();
+    let shared = Shared { text: origin.text(), ..Shared::default() };
     // Where this process leads run after run, each `configure` proves it.
     let leads = config.control.is_some() && hosted.contains(&Peer::Supervisor);
     Ok((publisher, if leads { shared } else { shared.prove(config, hosted)? }))
@@ -296,7 +296,7 @@ async fn host_roles(
             return Err(error);
         }
     };
-    let (inputs, taps) = (shared.inputs.clone(), shared.taps.clone());
+    let (inputs, hooks, taps) = (shared.inputs.clone(), shared.hooks.clone(), shared.taps.clone());
     let ended = match config.control.clone() {
         Some(control) if hosted.contains(&Peer::Supervisor) => {
             controlled::run(arguments, (config, origin), &control, shared, publisher).await
@@ -304,7 +304,7 @@ async fn host_roles(
         Some(_) => member::run(arguments, config, hosted, shared, publisher).await,
         None => host_run(arguments, config, hosted, shared, publisher).await,
     };
-    inputs.end(signals::another()).await;
+    tokio::join!(inputs.end(signals::another()), hooks.end(signals::another()));
     taps.end();
     ended
 }
@@ -325,12 +325,16 @@ async fn host_run(
         ));
     }
     let service = Service::from_environment(shared.turn_counters.clone());
+    let hooks = shared.hooks.clone();
     let mut host = Host::start(config, &hosted, shared).await?;
     let look = host.look();
     let ended = tokio::select! {
-        ended = host.finish(arguments.quiet, &service) => ended?,
+        ended = host.finish(arguments.quiet, &service, &hooks) => ended?,
         () = service.attend(|| std::future::ready(look())) => return Ok(0),
     };
+    if let Ended::Closed(report) = &ended {
+        hooks.tell_end(report);
+    }
     publisher.publish_end(&ended)
 }
 

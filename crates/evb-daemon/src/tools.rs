@@ -1,5 +1,6 @@
 //! `evbd verify`, `evbd dump`, `evbd merge`: tools for event files; `evbd frames`: for captures;
-//! `evbd tap`: for the events of a run that goes on.
+//! `evbd tap`: for the events of a run that goes on;
+//! `evbd runs`, `evbd report`: for the records of runs.
 
 mod bar;
 mod runs;
@@ -8,6 +9,7 @@ pub(crate) mod verify;
 pub(crate) mod dump;
 pub(crate) mod frames;
 pub(crate) mod merge;
+pub(crate) mod records;
 pub(crate) mod tap;
 #[cfg(test)]
 mod tests;

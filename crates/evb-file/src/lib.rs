@@ -70,4 +70,4 @@ pub use verify::{
     RunReport, SharedNumber, Superseded, TornTail, Unreadable, VerifyError, VerifyOptions, VerifyReport,
     WithoutSource, files_of_run, find_runs, verify, verify_watched,
 };
-pub use writer::{EventFileWriter, FileIdentity, FsyncPolicy, WriterOptions, Written};
+pub use writer::{ClosedFile, EventFileWriter, FileIdentity, FsyncPolicy, WriterOptions, Written};

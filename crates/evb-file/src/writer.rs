@@ -3,6 +3,7 @@
 
 mod disk;
 mod identity;
+mod closed;
 mod staging;
 mod output;
 #[cfg(test)]
@@ -26,6 +27,8 @@ use crate::{
     naming::{file_name, named_files},
     reader::{EventFile, Recovery},
 };
+pub use closed::ClosedFile;
+use closed::OnClosed;
 use disk::{Disk, LocalDisk};
 pub use identity::FileIdentity;
 use output::OutputFile;
@@ -128,6 +131,7 @@ pub struct EventFileWriter {
     finished: Written,
     /// True if the header of no file has the latest episodes and changes.
     has_news: bool,
+    listener: OnClosed,
 }
 
 impl EventFileWriter {
@@ -178,10 +182,19 @@ impl EventFileWriter {
             next_sequence,
             finished,
             has_news: false,
+            listener: OnClosed::default(),
         };
         writer.make_dir()?;
         writer.next_file()?;
         Ok(writer)
+    }
+
+    /// Calls a function for each file that the writer closes from now on. The writer waits for the
+    /// function.
+    #[must_use]
+    pub fn on_closed(mut self, tell: impl Fn(ClosedFile) + Send + Sync + 'static) -> Self {
+        self.listener = OnClosed::new(tell);
+        self
     }
 
     /// Appends one event. The event is guaranteed to be in the file only once [`Self::commit`] has
@@ -368,6 +381,8 @@ impl EventFileWriter {
         self.finished.files += 1;
         self.finished.events += output.committed_events();
         self.finished.bytes += bytes;
+        let (run, run_id) = (self.identity.run, self.identity.run_id);
+        self.listener.tell(|| output.closed(run, run_id, bytes));
         self.output = None;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What is done with boards when a run starts, and after its end.
+//! What is done when a run starts, after its end, and when something happens.
 
 use std::fmt::Write as _;
 
@@ -21,6 +21,14 @@ pub(crate) fn hooks(config: &Config) -> String {
         }
     }
     let mut page = if listed.is_empty() { String::new() } else { "\nStart and end of a run\n".to_owned() };
+    let programs: Vec<_> = config.hooks.programs().collect();
+    if page.is_empty() && !programs.is_empty() {
+        page.push_str("\nStart and end of a run\n");
+    }
+    for (hook, words) in programs {
+        let (words, limit) = (words.join(" "), time(config.hooks.timeout));
+        let _ = writeln!(page, "  {hook}: run {}, within {limit}", words.escape_debug());
+    }
     for (key, Hook { action, timeout }, ids) in listed {
         let of = if ids.len() == 1 { "source" } else { "sources" };
         let (ids, limit) = (ranges(ids.into_iter()), time(*timeout));

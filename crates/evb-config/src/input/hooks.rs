@@ -114,19 +114,21 @@ impl GivenHook {
 }
 
 /// Refuses a program that no host can have.
-fn check_program(source: &Section<'_>, key: &str, words: &[String], example: &str) {
+pub(crate) fn check_program(source: &Section<'_>, key: &str, words: &[String], example: &str) {
     let remedy = format!("write the program and its arguments, such as {example}");
+    let name = key.rsplit('.').next().unwrap_or(key);
     match words.first() {
-        None => source.refuse(key, "the list `run` is empty", remedy),
+        None => source.refuse(key, format!("the list `{name}` is empty"), remedy),
         Some(program) if program.is_empty() => {
-            source.refuse(key, "the first text of `run`, the program, is empty", remedy)
+            source.refuse(key, format!("the first text of `{name}`, the program, is empty"), remedy)
         }
         Some(program) if program.contains('/') && !program.starts_with('/') => {
             let reason = format!("where `{program}` is depends on the directory in which evbd starts");
             source.refuse(key, reason, "write a path that begins with `/`, or a name that is found in PATH");
         }
         Some(_) if words.iter().any(|word| word.contains('\0')) => {
-            source.refuse(key, "a text of `run` has a NUL character, which no program can be given", remedy);
+            let reason = format!("a text of `{name}` has a NUL character, which no program can be given");
+            source.refuse(key, reason, remedy);
         }
         Some(_) => {}
     }

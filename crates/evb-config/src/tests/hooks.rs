@@ -48,6 +48,28 @@ Start and end of a run
     assert_eq!(page, listed);
 }
 
+#[test]
+fn the_programs_of_hooks_are_read_and_listed() {
+    let config =
+        good("[hooks]\nrun_starts = [\"beam\", \"on?\"]\nfile_closed = [\"/opt/up\"]\ntimeout = \"5 s\"\n");
+    let hooks = &config.hooks;
+    assert_eq!(hooks.run_starts.as_deref(), Some(&["beam", "on?"].map(str::to_owned)[..]));
+    assert_eq!((hooks.programs().count(), hooks.timeout), (2, Duration::from_secs(5)));
+    let listed = "\nStart and end of a run\n  run_starts: run beam on?, within 5.00 s\n  file_closed: run /opt/up, within 5.00 s\n";
+    assert_eq!(check::hooks(&config), listed);
+    let none = good("").hooks;
+    assert_eq!((none.programs().count(), none.timeout), (0, Duration::from_secs(30)));
+    for (text, key, reason, remedy) in [
+        ("problem = []", "problem", "the list `problem` is empty", "problem = [\"/opt/daq/problem\"]"),
+        ("run_ends = [\"bin/end\"]", "run_ends", "`bin/end` is depends on", "begins with `/`"),
+        ("run_end = [\"end\"]", "run_end", "unknown key `run_end`", "did you mean `run_ends`"),
+        ("run_ends = \"end\"", "run_ends", "is text, not a list", "run_ends = "),
+        ("timeout = \"0 s\"", "timeout", "is zero", "above zero"),
+    ] {
+        refused(&format!("[hooks]\n{text}\n"), &format!("hooks.{key}"), 2, reason, remedy);
+    }
+}
+
 /// Wrong declarations, each with the key, and words of the reason and of the remedy.
 const WRONG: &[(&str, &str, &str, &str)] = &[
     ("on_start = {}", "on_start", "neither `run` nor `send`", "add run = [\"/opt/daq/arm\""),

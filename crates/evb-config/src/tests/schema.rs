@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::documents::repository;
 use crate::{
-    AlignmentConfig, BuilderEntry, ControlConfig, NetworkConfig, RunConfig, SupervisorConfig,
+    AlignmentConfig, BuilderEntry, ControlConfig, HooksConfig, NetworkConfig, RunConfig, SupervisorConfig,
     entries::Ids,
     group, security, shaping, source,
     trunk::{LinkTable, SharedTable},
@@ -27,6 +27,8 @@ struct File {
     supervisor: SupervisorConfig,
     /// Access to run control over HTTP.
     control: Option<ControlConfig>,
+    /// Programs of yours that run when something happens.
+    hooks: Option<HooksConfig>,
     /// The network between sources and builders.
     network: Option<Network>,
     /// The rules by which sources may send.

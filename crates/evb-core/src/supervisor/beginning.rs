@@ -22,6 +22,22 @@ use crate::{
     },
 };
 
+/// Remark on a run for which the question whether it may begin has found no answer in time.
+const NO_PERMISSION: &str = "nothing said in time whether the run may begin, so it began: see in the log of the supervisor's process what the hook run_starts did";
+
+/// The permission of a run that begins.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Permission {
+    pub(super) is_awaited: bool,
+    /// Remark on the permission, for the run.
+    remark: Option<String>,
+}
+
+/// Returns true while a run that begins waits for the answer whether it may.
+pub(super) fn asks_permission(core: &SupervisorCore) -> bool {
+    core.phase.is_beginning() && core.permission.is_awaited
+}
+
 /// The supervisor while a run begins. The error of a method is the reason for which the run cannot
 /// begin.
 #[derive(Debug)]
@@ -67,7 +83,11 @@ impl Beginning<'_> {
                         self.call(now)?;
                     }
                 }
-                Phase::Beginning { .. } if self.core.roster.waits_for_begun().is_empty() => self.start(now),
+                Phase::Beginning { .. }
+                    if self.core.roster.waits_for_begun().is_empty() && !self.core.permission.is_awaited =>
+                {
+                    self.start(now);
+                }
                 _ => {}
             }
         }
@@ -116,6 +136,7 @@ impl Beginning<'_> {
         self.core.roster.forget_begun();
         // A front end may be done and gone before the last peer has answered.
         self.core.without_readout = without_front_ends(&self.core.roster);
+        self.core.permission = Permission { is_awaited: self.core.plan.asks_permission, remark: None };
         self.core.verdicts().tell_changes();
         self.core.outbox.send(Recipients::Everyone, Message::Begin(begin));
         self.core.phase = Phase::Beginning { until: now + self.core.plan.begin_timeout };
@@ -178,6 +199,9 @@ impl Beginning<'_> {
         if silent.iter().any(|peer| needs(&self.core.roster, *peer)) {
             return Err(NotReady::Silent(silent));
         }
+        if self.core.permission.is_awaited {
+            self.core.permission.remark = Some(NO_PERMISSION.to_owned());
+        }
         self.start(now);
         Ok(())
     }
@@ -192,6 +216,17 @@ impl Beginning<'_> {
         Err(NotReady::Missing(reasons.collect()))
     }
 
+    /// Takes the answer to the question whether the run may begin.
+    pub(super) fn permit(&mut self, answer: Result<Option<String>, String>, now: Instant) {
+        if asks_permission(self.core) {
+            let taken = answer.map_err(NotReady::Vetoed).and_then(|remark| {
+                self.core.permission = Permission { is_awaited: false, remark };
+                self.advance(now)
+            });
+            self.settle(taken, now);
+        }
+    }
+
     /// Lets the run take triggers.
     fn start(&mut self, now: Instant) {
         self.core.membership().publish(now);
@@ -201,6 +236,7 @@ impl Beginning<'_> {
         tracing::info!(%run, %id, "run {run} takes triggers, with {sources} and {builders}: nothing needs to be done");
         self.core.plan.hold = false;
         self.core.phase = Phase::Running { until: self.core.plan.duration.map(|duration| now + duration) };
+        self.core.permission.is_awaited = false;
         self.core.books.start(now);
         least_numbers::count(self.core, now);
         self.core.outbox.set_scale(self.core.begun().utc_zero_ns());
@@ -210,6 +246,10 @@ impl Beginning<'_> {
                 "{} could not say in time which runs its storage knows: if that holds files of an earlier run {run}, move them elsewhere",
                 self.core.plan.named(builder)
             );
+            tracing::warn!("{remark}");
+            self.core.books.remark(remark, &mut self.core.outbox, now);
+        }
+        if let Some(remark) = self.core.permission.remark.take() {
             tracing::warn!("{remark}");
             self.core.books.remark(remark, &mut self.core.outbox, now);
         }

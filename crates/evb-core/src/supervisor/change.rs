@@ -84,6 +84,8 @@ pub enum NotReady {
     Silent(Vec<Peer>),
     /// The storage of that builder knows the last run number that exists.
     NoNumber(Peer),
+    /// The program that leads the run does not permit it, for this reason.
+    Vetoed(String),
     /// The run has begun or ended already.
     Begun,
 }
@@ -116,6 +118,7 @@ impl NotReady {
                 "there is no next run number, because the storage of {} knows run 4294967295, the last one: move the files of that run elsewhere, or set `run.number` to a free number",
                 names(core::slice::from_ref(peer))
             ),
+            Self::Vetoed(reason) => format!("the run may not begin: {reason}; remove that cause"),
             Self::Begun => "the run has begun already; nothing needs to be done".to_owned(),
         }
     }

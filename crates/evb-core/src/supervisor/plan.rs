@@ -157,6 +157,9 @@ pub struct RunPlan {
     /// True if the run waits for [`SupervisorCore::begin`](super::SupervisorCore::begin) when all
     /// peers are ready. That wait has no time limit.
     pub hold: bool,
+    /// True if the run begins only after
+    /// [`SupervisorRole::permit`](super::SupervisorRole::permit), or when `begin_timeout` is over.
+    pub asks_permission: bool,
 }
 
 /// Reason why a run with this plan is impossible: an error in the configuration.
@@ -287,6 +290,7 @@ impl RunPlan {
             events: None,
             duration: None,
             hold: false,
+            asks_permission: false,
         }
     }
 

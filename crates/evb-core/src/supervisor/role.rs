@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, VecDeque};
 use held::HeldOutputs;
 
 use super::{
-    ChangeError, NotReady, Output, Recipients, RunChange, SupervisorCore, exclusions::Exclusions,
-    roster::Roster, seats::staying,
+    ChangeError, NotReady, Output, Recipients, RunChange, SupervisorCore, beginning::asks_permission,
+    exclusions::Exclusions, roster::Roster, seats::staying,
 };
 use crate::{
     id::{BuilderId, Peer, SourceId},
@@ -111,6 +111,17 @@ impl SupervisorRole {
     /// and the end of the run.
     pub fn run_mut(&mut self) -> &mut SupervisorCore {
         &mut self.core
+    }
+
+    /// Returns true while a run that begins waits for [`Self::permit`].
+    pub fn asks_permission(&self) -> bool {
+        asks_permission(&self.core)
+    }
+
+    /// Lets a run begin that [asks](Self::asks_permission), with a remark if there is one, or stops
+    /// its beginning for a reason.
+    pub fn permit(&mut self, answer: Result<Option<String>, String>, now: Instant) {
+        self.core.beginning().permit(answer, now);
     }
 
     /// Returns true if new peers may register. While the journal stalls, they wait, because a

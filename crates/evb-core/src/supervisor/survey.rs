@@ -247,7 +247,13 @@ pub(super) fn survey(core: &SupervisorCore, now: Instant) -> Survey {
         .filter_map(|builder| builder.live.as_ref())
         .for_each(|live| latencies.add(&live.latencies));
     let unprepared = core.phase.is_beginning().then(|| roster.waits_for_begun());
-    let preparing = unprepared.unwrap_or_default().into_iter().map(|peer| plan.named(peer)).collect();
+    let preparing = unprepared.unwrap_or_default().into_iter().map(|peer| plan.named(peer));
+    let preparing = preparing
+        .chain(
+            (core.phase.is_beginning() && core.permission.is_awaited)
+                .then(|| "the hook run_starts".to_owned()),
+        )
+        .collect();
     Survey {
         preparing,
         run: plan.run.number(),

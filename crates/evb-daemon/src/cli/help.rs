@@ -9,15 +9,16 @@ use clap::Command;
 const DOCS: &str = "https://github.com/evb-daq/evb/tree/main/docs";
 
 /// Groups of commands, in the order in which the help lists them.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("Build events", &["run", "ctl"]),
     ("Prepare a system", &["plan", "check", "frames", "doctor", "keygen", "provision", "probe-buffer"]),
     ("Event files", &["verify", "dump", "tap", "merge"]),
+    ("Earlier runs", &["runs", "report"]),
     ("Help", &["completions", "help"]),
 ];
 
 /// An example of each command, and its page below [`DOCS`].
-const EXAMPLES: [(&str, &str, &str); 14] = [
+const EXAMPLES: [(&str, &str, &str); 16] = [
     ("run", "evbd run system.toml --here", "reference/operation.md"),
     ("ctl", "evbd ctl status", "reference/run-control.md"),
     (
@@ -35,6 +36,8 @@ const EXAMPLES: [(&str, &str, &str); 14] = [
     ("dump", "evbd dump out --event 17", "reference/operation.md"),
     ("tap", "evbd tap http://127.0.0.1:7301 --sample 0.01 | evbd dump -", "reference/tap.md"),
     ("merge", "evbd merge out --out merged", "reference/operation.md"),
+    ("runs", "evbd runs /var/lib/evb", "reference/run-record.md"),
+    ("report", "evbd report 7 --state /var/lib/evb", "reference/run-record.md"),
     ("completions", "evbd completions bash > evbd.bash", "how-to/install.md"),
 ];
 

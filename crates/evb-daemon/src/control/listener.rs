@@ -18,6 +18,7 @@ use super::{
     rendered::Rendered,
     routes,
 };
+use crate::hooks::Hooks;
 
 /// Limit of the number of open connections. For one more connection, an idle one is closed.
 const CONNECTIONS: usize = 32;
@@ -33,10 +34,14 @@ struct Desk {
 }
 
 /// Answers requests on a thread of its own until the process ends.
-pub(super) fn start(bound: std::net::TcpListener, lead: RunControl, guard: Arc<Guard>) -> io::Result<()> {
+pub(super) fn start(
+    bound: std::net::TcpListener,
+    (lead, hooks): (RunControl, Hooks),
+    guard: Arc<Guard>,
+) -> io::Result<()> {
     bound.set_nonblocking(true)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let rendered = Rendered::new(lead.clone());
+    let rendered = Rendered::new(lead.clone(), hooks);
     let desk = Arc::new(Desk { lead, rendered, guard, log: Mutex::new(RefusalLog::new("run control")) });
     std::thread::Builder::new().name("control".to_owned()).spawn(move || {
         runtime.block_on(async {

@@ -11,6 +11,7 @@ use std::{
     fmt,
 };
 
+use crate::hooks::HookStatus;
 use evb::run_control::{Problem, Severity, State, Status};
 use evb_core::{
     ledger::{self, IGNORED_TRIGGERS, Metric},
@@ -37,9 +38,9 @@ const STATES: [State; 6] =
     [State::Unconfigured, State::Configured, State::Running, State::Paused, State::Stopping, State::Failed];
 
 /// Returns the metrics of a status in OpenMetrics.
-pub(super) fn render(status: Status) -> String {
+pub(super) fn render(status: Status, hooks: Vec<HookStatus>) -> String {
     let mut registry = Registry::with_prefix("evb");
-    registry.register_collector(Box::new(Snapshot(status)));
+    registry.register_collector(Box::new(Snapshot(status, hooks)));
     let mut text = String::new();
     // Writing into memory cannot fail.
     let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
@@ -71,7 +72,7 @@ pub(super) fn in_plain_text(open_metrics: &str) -> String {
 }
 
 #[derive(Debug)]
-struct Snapshot(Status);
+struct Snapshot(Status, Vec<HookStatus>);
 
 type Labels = Vec<(&'static str, String)>;
 
@@ -154,6 +155,7 @@ impl Collector for Snapshot {
         of_process(&self.0, &mut families)?;
         of_events(&self.0, &mut families)?;
         of_problems(&self.0.problems, &mut families)?;
+        of_hooks(&self.1, &mut families)?;
         let Some(survey) = &self.0.survey else { return Ok(()) };
         of_triggers(&survey.triggers, &mut families)?;
         of_peers(survey, &mut families)?;
@@ -215,6 +217,18 @@ fn of_triggers(triggers: &AnnouncementCounts, families: &mut Families<'_>) -> fm
     families.counters("ignored_triggers", "External triggers that were not taken, by the reason.", counts)?;
     let restarts = [(Labels::new(), triggers.restarts)];
     families.counters("trigger_restarts", "How often the trigger program began to count again.", restarts)
+}
+
+fn of_hooks(hooks: &[HookStatus], families: &mut Families<'_>) -> fmt::Result {
+    let labels =
+        |of: &HookStatus, outcome: &str| vec![("hook", of.hook.to_owned()), ("outcome", outcome.to_owned())];
+    let outcomes = hooks.iter().flat_map(|of| {
+        let outcomes = [("succeeded", of.succeeded), ("failed", of.failed), ("dropped", of.dropped)];
+        outcomes.map(|(outcome, count)| (labels(of, outcome), count))
+    });
+    families.counters("hook_calls", "Calls of the programs of hooks by what became of them.", outcomes)?;
+    let pending = hooks.iter().map(|of| (vec![("hook", of.hook.to_owned())], of.pending as f64));
+    families.gauges("hook_pending_calls", "Calls of the programs of hooks that wait or run.", pending)
 }
 
 /// Counts problems by severity and subject. Texts of problems contain numbers that change, and as a

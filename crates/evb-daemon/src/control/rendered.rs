@@ -15,6 +15,7 @@ use serde::Serialize;
 use tokio::sync::Mutex;
 
 use super::{guard::Access, metrics};
+use crate::hooks::{HookStatus, Hooks};
 
 /// Age from which an answer must be rendered again.
 const AGE: Duration = Duration::from_millis(500);
@@ -25,6 +26,7 @@ const SAMPLES: usize = 3600;
 /// The latest rendering of answers that clients request often.
 pub(super) struct Rendered {
     lead: RunControl,
+    hooks: Hooks,
     host: String,
     pages: Mutex<Pages>,
     samples: Mutex<Samples>,
@@ -35,6 +37,7 @@ struct Pages {
     shown: Watch<Shown>,
     at: Option<Instant>,
     status: Status,
+    hooks: Vec<HookStatus>,
     /// Status for operators, rendered on the first request; `None` after the status has changed.
     operator: Option<Bytes>,
     viewer: Option<Bytes>,
@@ -54,6 +57,7 @@ struct Samples {
 struct Page<'s> {
     #[serde(flatten)]
     status: &'s Status,
+    hooks: &'s [HookStatus],
     access: Access,
     host: &'s str,
     version: &'static str,
@@ -69,13 +73,14 @@ pub(super) enum MetricsFormat {
 }
 
 impl Rendered {
-    pub(super) fn new(lead: RunControl) -> Self {
+    pub(super) fn new(lead: RunControl, hooks: Hooks) -> Self {
         let mut shown = lead.watch();
         shown.see();
         let pages = Pages {
             shown,
             at: None,
             status: Status::default(),
+            hooks: Vec::new(),
             operator: None,
             viewer: None,
             open_metrics: None,
@@ -84,6 +89,7 @@ impl Rendered {
         let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         Self {
             lead,
+            hooks,
             host: host.trim().to_owned(),
             pages: Mutex::new(pages),
             samples: Mutex::new(Samples::default()),
@@ -99,10 +105,10 @@ impl Rendered {
     pub(super) async fn status(&self, access: Access) -> Result<Bytes, Refusal> {
         let mut pages = self.pages.lock().await;
         self.refresh(&mut pages).await?;
-        let Pages { status, operator, viewer, .. } = &mut *pages;
+        let Pages { status, hooks, operator, viewer, .. } = &mut *pages;
         let place = if access == Access::Operator { operator } else { viewer };
         let render = || {
-            let page = Page { status, access, host: &self.host, version: env!("CARGO_PKG_VERSION") };
+            let page = Page { status, hooks, access, host: &self.host, version: env!("CARGO_PKG_VERSION") };
             let mut text = serde_json::to_vec(&page).unwrap_or_default();
             text.push(b'\n');
             text.into()
@@ -114,8 +120,8 @@ impl Rendered {
     pub(super) async fn metrics(&self, format: MetricsFormat) -> Result<Bytes, Refusal> {
         let mut pages = self.pages.lock().await;
         self.refresh(&mut pages).await?;
-        let Pages { status, open_metrics, plain_metrics, .. } = &mut *pages;
-        let open = open_metrics.get_or_insert_with(|| metrics::render(status.clone()).into());
+        let Pages { status, hooks, open_metrics, plain_metrics, .. } = &mut *pages;
+        let open = open_metrics.get_or_insert_with(|| metrics::render(status.clone(), hooks.clone()).into());
         Ok(match format {
             MetricsFormat::Open => open.clone(),
             MetricsFormat::Plain => {
@@ -131,6 +137,7 @@ impl Rendered {
         if is_old || pages.shown.has_changed() {
             pages.shown.see();
             pages.status = self.lead.status().await?;
+            pages.hooks = self.hooks.status();
             (pages.operator, pages.viewer) = (None, None);
             (pages.open_metrics, pages.plain_metrics) = (None, None);
             pages.at = Some(Instant::now());

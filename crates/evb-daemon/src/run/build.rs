@@ -27,6 +27,7 @@ pub(super) use supervisor::{is_urgent, supervisor};
 
 use super::RunError;
 use crate::{
+    hooks::Hooks,
     inputs::{self, InputError, Inputs},
     log,
     tap::Taps,
@@ -45,6 +46,10 @@ pub(super) struct Shared {
     pub(super) is_controlled: bool,
     /// The inputs of the sources in the last run.
     pub(super) inputs: Inputs,
+    /// The programs that run when something happens.
+    pub(super) hooks: Hooks,
+    /// The text of the configuration, for the records of runs.
+    pub(super) text: Arc<str>,
     /// The rule by which peers are admitted. It is read once for all roles of a run, because the
     /// key file may be replaced while they start.
     pub(super) security: Security,
@@ -64,6 +69,7 @@ impl Shared {
         let executor = pacing::executor(config, hosted)?.map(Arc::new);
         let threads = hosted.iter().filter(|peer| **peer != Peer::Supervisor).count();
         let busy_poll = pacing::busy_poll(config.shaping.busy_poll, threads)?;
+        self.hooks.configure(&config.hooks);
         Ok(Self { executor, busy_poll, ..self })
     }
 }
@@ -140,7 +146,7 @@ async fn join_builder(config: &Config, shared: &Shared, entry: &BuilderEntry) ->
         busy_poll: shared.busy_poll,
         ..builder_config(config, entry)
     };
-    let sink = sink::FromConfig::new(&entry.sink);
+    let sink = sink::FromConfig::new(entry, shared.hooks.clone());
     let joined = Builder::connect_filtered(role, filters(config, entry), sink).await;
     joined.map_err(|error| RunError::Role {
         named: named(config, Peer::Builder(entry.id)),

@@ -4,7 +4,7 @@ use std::{future::pending, path::Path, sync::Arc};
 
 use evb::{
     role::TurnCounters,
-    run_control::{Refusal, RunControl, State},
+    run_control::{Refusal, RunControl, State, Status},
 };
 use evb_config::{Config, ControlConfig, Origin, complain};
 
@@ -18,6 +18,7 @@ use super::{
 use crate::{
     control::{Server, ServerError},
     ctl::meaning,
+    hooks::{Hooks, Look},
     service::Service,
 };
 
@@ -31,6 +32,7 @@ pub(super) async fn run(
 ) -> Result<u8, RunError> {
     let service = Service::from_environment(TurnCounters::default());
     let mut signals = Signals::new()?;
+    let hooks = shared.hooks.clone();
     let system = FromFile::new(
         arguments.config.clone(),
         arguments.hosting(),
@@ -39,7 +41,7 @@ pub(super) async fn run(
         publisher,
     );
     let lead = RunControl::new(system, control.autostart);
-    let server = Server::start(lead.clone(), control).map_err(|error| match error {
+    let server = Server::start(lead.clone(), control, hooks.clone()).map_err(|error| match error {
         ServerError::Token(error) => RunError::Operator(error.to_string()),
         // The address may be free at the next attempt.
         ServerError::Listen { .. } => RunError::Supervisor(error.to_string()),
@@ -50,14 +52,25 @@ pub(super) async fn run(
     // The task starts before any command can be given, so that it shows every state.
     let shown = (!arguments.quiet).then(|| tokio::spawn(show(lead.clone())));
     lead.configure().await.map_err(not_configured)?;
+    let watched = tokio::spawn(watch(lead.clone(), hooks));
     let code = tokio::select! {
         code = until_closed(&lead, &mut signals, &service) => code,
         () = service.attend(|| line(lead.clone())) => 0,
     };
+    watched.abort();
     if let Some(shown) = shown {
         shown.abort();
     }
     Ok(code)
+}
+
+/// Tells the hook `problem` of the problems of each run.
+async fn watch(lead: RunControl, hooks: Hooks) {
+    let look = || async {
+        let Status { run, run_id, problems, .. } = lead.status().await.ok()?;
+        Some(Look { run: run?, run_id: run_id?, problems })
+    };
+    hooks.watch(look).await;
 }
 
 /// Returns a line with the address of the web page, and with the command that shows the status

@@ -8,7 +8,7 @@ use std::{
 
 use evb::{
     role::RunOutcome,
-    run_control::Role,
+    run_control::{Problem, Role},
     supervisor::{Supervisor, SupervisorHandle},
 };
 use evb_config::{Config, complain};
@@ -26,7 +26,10 @@ use super::{
     progress, roles,
     signals::Signals,
 };
-use crate::service::Service;
+use crate::{
+    hooks::{Hooks, Look},
+    service::Service,
+};
 
 /// Runs a whole system in this process, without progress display or signals, and returns the closed
 /// ledger.
@@ -118,8 +121,15 @@ impl Host {
     }
 
     /// Waits for the end of the run; a signal asks for the end.
-    pub(super) async fn finish(&mut self, quiet: bool, service: &Service) -> Result<Ended, RunError> {
+    pub(super) async fn finish(
+        &mut self,
+        quiet: bool,
+        service: &Service,
+        hooks: &Hooks,
+    ) -> Result<Ended, RunError> {
         let mut signals = Signals::new()?;
+        let watched = self.supervisor.as_ref().map(|(handle, _)| handle.clone());
+        let watched = watched.map(|handle| tokio::spawn(watch(handle, hooks.clone())));
         let display = self.supervisor.as_ref().filter(|_| !quiet).map(|(handle, _)| handle.clone());
         let display = display.map(|handle| tokio::spawn(progress::show(handle, self.config.run.events)));
         let ended = loop {
@@ -138,6 +148,9 @@ impl Host {
                 break Ok(Ended::Part(Vec::new()));
             }
         };
+        if let Some(watched) = watched {
+            watched.abort();
+        }
         if let Some(display) = display {
             display.abort();
             // The error only says that the task was aborted.
@@ -215,6 +228,15 @@ impl Host {
         }
         true
     }
+}
+
+/// Tells the hook `problem` of the problems of a run.
+async fn watch(handle: SupervisorHandle, hooks: Hooks) {
+    let look = || async {
+        let survey = handle.survey().await.ok()?;
+        Some(Look { run: survey.run, run_id: survey.run_id, problems: Problem::of(&survey) })
+    };
+    hooks.watch(look).await;
 }
 
 /// Waits until all roles have finished, and returns their outcomes and their errors.

@@ -104,7 +104,7 @@ impl System for FromFile {
         let (config, origin) = self.read()?;
         let fault = |error: RunError| unmet(error, &self.path);
         let hosted = roles::hosted(&self.hosting, &config, &origin).map_err(fault)?;
-        let shared = Shared { is_controlled: true, ..self.shared.clone() };
+        let shared = Shared { is_controlled: true, text: origin.text(), ..self.shared.clone() };
         let shared = shared.prove(&config, &hosted).map_err(fault)?;
         if let Some(choice) = &shared.executor {
             let (by, reason) = (choice.executor.offload(), &choice.reason);
@@ -154,6 +154,7 @@ impl System for FromFile {
 
     fn ended(&mut self, report: &RunReport) {
         self.last = Some(RunNumber::new(report.run));
+        self.shared.hooks.tell_end(report);
         if let Err(error) = self.publisher.publish(report) {
             tracing::warn!(%error, "{error}");
         }

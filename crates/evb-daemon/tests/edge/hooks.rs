@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Writes a script, which gets JSON on standard input.
-fn script(dir: &Path, name: &str, text: &str) -> PathBuf {
+pub(crate) fn script(dir: &Path, name: &str, text: &str) -> PathBuf {
     let path = dir.join(name);
     fs::write(&path, format!("#!/bin/sh\ncd {}\n{text}\n", dir.display())).unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();

@@ -18,6 +18,8 @@ mod hosts;
 mod library;
 mod rates;
 mod readouts;
+mod run_hooks;
+mod run_records;
 mod run_stated;
 mod schedules;
 mod detector;

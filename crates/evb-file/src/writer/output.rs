@@ -5,10 +5,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use evb_core::{event::Event, id::EventId, units::Bytes};
+use evb_core::{
+    event::Event,
+    id::{EventId, RunId, RunNumber},
+    units::Bytes,
+};
 
 use super::{
-    FsyncPolicy,
+    ClosedFile, FsyncPolicy,
     disk::{Disk, Storage},
     staging::{COPIED, Staging},
 };
@@ -101,6 +105,13 @@ impl OutputFile {
     /// Returns the number of events appended to the file.
     pub(super) fn events(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Describes the file of that size, which is closed.
+    pub(super) fn closed(&self, run: RunNumber, run_id: RunId, size: Bytes) -> ClosedFile {
+        let ids = || self.entries.iter().map(|entry| entry.event);
+        let (path, events) = (self.path.clone(), self.committed_events());
+        ClosedFile { run, run_id, path, size, events, first: ids().min(), last: ids().max() }
     }
 
     pub(super) fn committed_events(&self) -> u64 {

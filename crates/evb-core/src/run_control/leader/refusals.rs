@@ -64,6 +64,9 @@ pub(super) fn not_ready(missing: &NotReady, named: impl Fn(Peer) -> String) -> S
             "no front end is connected",
             "start the readout programs, or set `require_readout = \"warn\"`, then start the run",
         ),
+        NotReady::Vetoed(reason) => {
+            SystemError::new("the hook run_starts", reason.clone(), "remove that cause, then start the run")
+        }
         NotReady::Begun => SystemError::new("the run", "it has begun already", "nothing needs to be done"),
     }
 }

@@ -404,3 +404,68 @@ fn the_clocks_that_sources_declared_are_in_the_journal() {
     assert_eq!(next.begun().clocks, stage.core.begun().clocks);
     assert_eq!((next.begun().clocks.len(), next.watch.is_some()), (2, true));
 }
+
+fn asking(hold: bool) -> Stage {
+    let mut stage = ready(RunPlan { asks_permission: true, hold, ..plan(TriggerKind::External) }, [1, 1]);
+    if hold {
+        assert!(!asks_permission(&stage.core), "the run has not been called");
+        stage.core.begin(&Annotation::default(), stage.now).unwrap();
+    }
+    stage.poll_once();
+    assert!(asks_permission(&stage.core));
+    stage
+}
+
+fn last_remark(stage: &Stage) -> Option<&str> {
+    stage.core.books.findings().remarks().last().map(String::as_str)
+}
+
+#[test]
+fn a_run_begins_with_the_permission_and_the_answers_of_all_peers() {
+    let mut stage = asking(false);
+    EVERYBODY.into_iter().for_each(|peer| answer(&mut stage, peer, ""));
+    assert_eq!(state(&stage), (7, RunState::Configured), "before the permission");
+    assert_eq!(stage.core.survey(stage.now).preparing, ["the hook run_starts"]);
+    stage.core.beginning().permit(Ok(Some("no magnet".to_owned())), stage.now);
+    stage.poll_once();
+    assert_eq!((state(&stage), last_remark(&stage)), ((7, RunState::Running), Some("no magnet")));
+    stage.core.beginning().permit(Err("too late".to_owned()), stage.now);
+    assert_eq!(state(&stage), (7, RunState::Running), "nothing asks any more");
+
+    let mut stage = asking(false);
+    stage.core.beginning().permit(Ok(None), stage.now);
+    assert_eq!(state(&stage), (7, RunState::Configured), "before the peers have answered");
+    EVERYBODY.into_iter().for_each(|peer| answer(&mut stage, peer, ""));
+    assert_eq!((state(&stage), last_remark(&stage)), ((7, RunState::Running), None));
+}
+
+#[test]
+fn a_veto_stops_the_beginning_and_the_next_start_asks_again() {
+    let mut stage = asking(true);
+    stage.core.beginning().permit(Err("no beam".to_owned()), stage.now);
+    stage.poll_once();
+    assert_eq!(stage.begun.take(), Some(Err(NotReady::Vetoed("no beam".to_owned()))));
+    assert!(!asks_permission(&stage.core) && !stage.core.has_begun());
+    stage.core.begin(&Annotation::default(), stage.now).unwrap();
+    stage.poll_once();
+    stage.core.beginning().permit(Ok(None), stage.now);
+    EVERYBODY.into_iter().for_each(|peer| answer(&mut stage, peer, ""));
+    assert_eq!(state(&stage), (7, RunState::Running));
+
+    let mut alone = asking(false);
+    alone.core.beginning().permit(Err("no beam".to_owned()), alone.now);
+    alone.poll();
+    let failure = alone.report.unwrap().failure;
+    assert_eq!(failure.as_deref(), Some("the run may not begin: no beam; remove that cause"));
+}
+
+#[test]
+fn a_run_whose_question_has_no_answer_begins_with_a_remark() {
+    let mut stage = asking(true);
+    EVERYBODY.into_iter().for_each(|peer| answer(&mut stage, peer, ""));
+    stage.now += held().begin_timeout;
+    stage.core.handle_timeout(stage.now);
+    stage.poll_once();
+    assert_eq!(state(&stage), (7, RunState::Running));
+    assert_eq!(last_remark(&stage), Some(NO_PERMISSION));
+}

@@ -78,10 +78,18 @@ fn status() -> Status {
     status
 }
 
+fn hooks() -> Vec<HookStatus> {
+    let (succeeded, failed, dropped, pending) = (8, 1, 2, 3);
+    vec![HookStatus { hook: "run_ends", succeeded, failed, dropped, pending, last_failure: None }]
+}
+
 #[test]
 fn counters_gauges_and_histograms_are_there() {
-    let text = render(status());
+    let text = render(status(), hooks());
     for line in [
+        "evb_hook_calls_total{hook=\"run_ends\",outcome=\"succeeded\"} 8",
+        "evb_hook_calls_total{hook=\"run_ends\",outcome=\"dropped\"} 2",
+        "evb_hook_pending_calls{hook=\"run_ends\"} 3.0",
         "# TYPE evb_events counter",
         "evb_events_total{outcome=\"complete\"} 9",
         "evb_run_state{state=\"running\"} 1.0",
@@ -111,7 +119,7 @@ fn counters_gauges_and_histograms_are_there() {
 
 #[test]
 fn the_older_format_names_counters_by_their_total() {
-    let text = in_plain_text(&render(status()));
+    let text = in_plain_text(&render(status(), Vec::new()));
     assert!(text.contains("# TYPE evb_events_total counter\nevb_events_total{outcome="), "{text}");
     assert!(text.contains("# TYPE evb_run_state gauge\n") && !text.contains("EOF"));
 }
@@ -123,7 +131,7 @@ fn lateness_never_goes_back() {
         let survey = status.survey.as_mut().unwrap();
         survey.sources[0].last = last;
         survey.sources[0].last_by_us = nanoseconds as f64 / 1e3 / last as f64;
-        let text = render(status);
+        let text = render(status, Vec::new());
         let line = text.lines().find(|line| line.starts_with("evb_source_late_seconds_total{")).unwrap();
         line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()
     };
@@ -139,7 +147,7 @@ fn read(path: &str) -> String {
 
 /// Returns names and types of all metrics in the older text format.
 fn rendered() -> BTreeSet<(String, String)> {
-    let text = in_plain_text(&render(status()));
+    let text = in_plain_text(&render(status(), Vec::new()));
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     types.map(|(name, kind)| (name.to_owned(), kind.to_owned())).collect()
 }
@@ -233,7 +241,7 @@ fn sorted(text: &str) -> String {
 
 #[test]
 fn the_metrics_of_recorded_runs_stay_the_same() {
-    recorded::compare("metrics.txt", |run| sorted(&render(run.status())));
+    recorded::compare("metrics.txt", |run| sorted(&render(run.status(), Vec::new())));
 }
 
 #[test]

@@ -4,9 +4,11 @@ use evb::{
     event::Event,
     sink::{FileSink, NullSink, RunFacts, Sink, SinkError, SinkSpace},
 };
-use evb_config::{Fsync, SinkEntry};
+use evb_config::{BuilderEntry, Fsync, SinkEntry};
 use evb_core::{alignment::Episode, id::RunNumber, ledger::OwingChange};
 use evb_file::{FsyncPolicy, WriterOptions};
+
+use crate::hooks::Hooks;
 
 /// The sink that a configuration names.
 pub(super) enum FromConfig {
@@ -15,18 +17,18 @@ pub(super) enum FromConfig {
 }
 
 impl FromConfig {
-    pub(super) fn new(entry: &SinkEntry) -> Self {
-        match entry {
+    pub(super) fn new(entry: &BuilderEntry, hooks: Hooks) -> Self {
+        match &entry.sink {
             SinkEntry::Null => Self::Null(NullSink),
             SinkEntry::File { path, rotate, fsync } => {
                 let fsync = match fsync {
                     Fsync::None => FsyncPolicy::None,
                     Fsync::Commit => FsyncPolicy::Commit,
                 };
-                Self::File(Box::new(FileSink::new(
-                    path,
-                    WriterOptions { rotate_at: *rotate, fsync, ..WriterOptions::default() },
-                )))
+                let options = WriterOptions { rotate_at: *rotate, fsync, ..WriterOptions::default() };
+                let (id, name) = (entry.id, entry.name.clone().unwrap_or_default());
+                let sink = FileSink::new(path, options);
+                Self::File(Box::new(sink.on_closed(move |file| hooks.tell_closed(id, &name, &file))))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The supervisor's plan, made from the configuration.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use evb::supervisor::{JournalConfig, SupervisorConfig, TriggerInput};
 use evb_config::{Alignment, Config, Need, SinkEntry, TriggerConfig, TriggerProtocol};
@@ -18,6 +18,7 @@ use super::{
     number::{self, Numbered},
     supervisor_address,
 };
+use crate::hooks;
 
 /// Returns the configuration of the supervisor: its plan and its listening address. `hosted` are
 /// the roles of this process, and `last` is the number of its last run.
@@ -84,7 +85,8 @@ pub(in crate::run) fn supervisor(
     Ok(SupervisorConfig {
         seed: config.run.seed,
         journal: journal(config),
-        state,
+        state: state.map(|state| state.with_configuration(Arc::clone(&shared.text))),
+        gate: shared.hooks.gate(),
         trigger_input,
         control: control_class(config),
         security: shared.security.clone(),
@@ -93,10 +95,10 @@ pub(in crate::run) fn supervisor(
     })
 }
 
-/// Returns the longest time that `on_start` of a source may take.
+/// Returns the longest time that `on_start` of a source or `run_starts` may take.
 fn longest_start(config: &Config) -> Duration {
     let times = config.sources.iter().filter_map(|source| Some(source.hooks.on_start.as_ref()?.timeout));
-    times.max().unwrap_or_default()
+    times.chain([hooks::longest_start(&config.hooks)]).max().unwrap_or_default()
 }
 
 /// Returns the values that are given, by id.

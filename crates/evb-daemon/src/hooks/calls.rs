@@ -1,0 +1,156 @@
+//! [`Caller`]: calls the program of one hook, one call after another, and again if it fails.
+
+use std::{
+    fs::File,
+    future::Future,
+    io::{self, Read as _},
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use evb_config::HooksConfig;
+use evb_core::{fragment::RunningChecksum, quantities::time};
+use serde_json::Value;
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep},
+};
+
+use super::{Hook, Hooks};
+use crate::{
+    inputs::Ending,
+    program::{Program, ProgramError},
+};
+
+/// Pauses before a failed program is called again.
+const PAUSES: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(10)];
+
+/// Bytes of a file that are read at once for its checksum.
+const PIECE: usize = 256 * 1024;
+
+/// Niceness of the threads of hooks and of their programs, the lowest priority that there is.
+const NICE: i32 = 19;
+
+/// A call of a program.
+pub(super) struct Call {
+    pub(super) config: Arc<HooksConfig>,
+    pub(super) run: u32,
+    /// Subject of the call, for the log.
+    pub(super) about: String,
+    pub(super) input: Value,
+}
+
+/// Calls the program of a hook.
+pub(super) struct Caller {
+    hook: Hook,
+    hooks: Hooks,
+}
+
+impl Caller {
+    pub(super) fn new(hook: Hook, hooks: Hooks) -> Self {
+        Self { hook, hooks }
+    }
+
+    /// Calls the program for each call of the queue, until the queue is closed and empty. At the
+    /// end of the process, the first program that exceeds its time limit is the last one.
+    pub(super) async fn answer(&self, mut calls: mpsc::Receiver<Call>) {
+        // An error leaves the priority as it is.
+        let _ = rustix::process::setpriority_process(None, NICE);
+        let mut is_last = false;
+        while let Some(call) = calls.recv().await {
+            let ending = *self.hooks.0.ending.borrow();
+            if is_last || ending == Ending::Now {
+                self.hooks
+                    .drop_call(self.hook, &format!("this process ends before the call for {}", call.about));
+                continue;
+            }
+            let state = self.hooks.state(self.hook);
+            match self.carry_out(call).await {
+                Ok(()) => state.succeeded.fetch_add(1, Ordering::Relaxed),
+                Err(error) => {
+                    let ends = *self.hooks.0.ending.borrow() != Ending::No;
+                    is_last = ends && matches!(error, Some(ProgramError::TimeOver { .. }));
+                    state.failed.fetch_add(1, Ordering::Relaxed)
+                }
+            };
+        }
+    }
+
+    /// Calls the program until it succeeds, at most three times. Returns the last error of the
+    /// program.
+    async fn carry_out(&self, mut call: Call) -> Result<(), Option<ProgramError>> {
+        let (name, about) = (self.hook.name(), call.about.clone());
+        if self.hook == Hook::FileClosed
+            && let Some(path) = call.input["path"].as_str()
+        {
+            match checksum(Path::new(path)) {
+                Ok(checksum) => call.input["crc64_nvme"] = checksum.into(),
+                Err(error) => {
+                    self.tell_failure(&about, &format!("cannot read the file: {error}"), &call.input);
+                    return Err(None);
+                }
+            }
+        }
+        let mut pauses = PAUSES.iter();
+        loop {
+            let began = Instant::now();
+            let Err(error) = call.attempt(self.hook, self.hooks.stopped()).await else {
+                let took = time(began.elapsed());
+                tracing::info!(hook = name, "hook {name} for {about} has succeeded in {took}");
+                return Ok(());
+            };
+            let program = call.config.programs().find(|(hook, _)| *hook == name).map(|(_, words)| &words[0]);
+            let reason = format!("the program {} {error}", program.map_or("", String::as_str).escape_debug());
+            let pause = pauses.next().filter(|_| !matches!(error, ProgramError::Cancelled));
+            let Some(pause) = pause else {
+                self.tell_failure(&about, &reason, &call.input);
+                return Err(Some(error));
+            };
+            let next = time(*pause);
+            tracing::info!(hook = name, "hook {name} for {about}: {reason}; evbd calls it again in {next}");
+            tokio::select! {
+                () = sleep(*pause) => {}
+                () = self.hooks.stopped() => {}
+            }
+        }
+    }
+
+    fn tell_failure(&self, about: &str, reason: &str, input: &Value) {
+        let name = self.hook.name();
+        self.hooks.note_failure(self.hook, &format!("{about}: {reason}"));
+        tracing::warn!(
+            hook = name,
+            %input,
+            "hook {name} for {about} has failed: {reason}; no event is affected: correct the program, and do its work by hand"
+        );
+    }
+}
+
+impl Call {
+    /// Calls the program of a hook once, and ends it when `stop` is ready.
+    pub(super) async fn attempt(
+        &self,
+        hook: Hook,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), ProgramError> {
+        let Self { config, run, about, input } = self;
+        let part = format!("hook {} for {about}", hook.name());
+        let variables = [("EVB_HOOK", hook.name().to_owned()), ("EVB_RUN", run.to_string())];
+        let words = hook.words(config).unwrap_or_default();
+        let program = Program { words, part: &part, variables: &variables };
+        program.run(input, config.timeout, stop).await
+    }
+}
+
+/// Returns the CRC-64/NVME of a whole file, in hexadecimal.
+fn checksum(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let (mut sum, mut piece) = (RunningChecksum::default(), vec![0; PIECE]);
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(format!("{:016x}", sum.take().number())),
+            count => sum.update(&piece[..count]),
+        }
+    }
+}

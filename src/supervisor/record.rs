@@ -1,0 +1,110 @@
+//! [`RunRecord`]: what a state directory keeps of a run.
+
+use std::collections::BTreeMap;
+
+use evb_core::{
+    fragment::Checksum,
+    ledger::{Annotation, RunReport},
+    supervisor::Progress,
+    time::Utc,
+    wire::control::{Begin, Name},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::LastRun;
+
+/// Version of the records that this version of evb writes.
+const VERSION: u32 = 1;
+
+/// Verdict on a run whose end no supervisor saw.
+const NO_END: &str = "the end of this run was not recorded, because its supervisor ended before it; `evbd verify` shows what its files hold";
+
+/// The record of a run: one JSON document, which is begun at the start of the run, updated, and
+/// closed at its end. `dist/evb-run-record.schema.json` describes it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// Version of the format; 0: an earlier version of evb wrote only [`Self::run`].
+    #[serde(default)]
+    pub version: u32,
+    /// True if the end of the run is recorded.
+    #[serde(default)]
+    pub closed: bool,
+    /// Time of the latest update, on the scale that began with the run.
+    #[serde(default)]
+    pub updated: Utc,
+    /// The run; before its end, with the counts at the time of the latest update.
+    #[serde(flatten)]
+    pub run: LastRun,
+    /// Version of evb in the process that led the run at last.
+    #[serde(default)]
+    pub supervisor_version: String,
+    /// Names of the sources that have one, by id.
+    #[serde(default)]
+    pub source_names: BTreeMap<u32, String>,
+    /// Names of the builders that have one, by id.
+    #[serde(default)]
+    pub builder_names: BTreeMap<u32, String>,
+    /// The configuration, if the program that embeds the supervisor has one.
+    #[serde(default)]
+    pub configuration: Option<RecordedConfiguration>,
+    /// The report at the end of the run, as `evbd run --summary` writes it.
+    #[serde(default)]
+    pub report: Option<Value>,
+}
+
+/// The configuration of a recorded run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedConfiguration {
+    /// The whole text.
+    pub text: String,
+    /// CRC-64/NVME of the text, in 16 hexadecimal digits.
+    pub crc64_nvme: String,
+}
+
+impl RecordedConfiguration {
+    fn of(text: &str) -> Self {
+        Self { text: text.to_owned(), crc64_nvme: format!("{:016x}", Checksum::of(text.as_bytes()).number()) }
+    }
+}
+
+impl RunRecord {
+    /// Begins the record of a run.
+    pub(super) fn begun(begin: &Begin, configuration: Option<&str>) -> Self {
+        let named = |names: &[Name]| names.iter().map(|name| (name.id, name.name.clone())).collect();
+        let run = LastRun {
+            run: begin.run,
+            run_id: begin.run_id,
+            exit_code: 1,
+            verdict: NO_END.to_owned(),
+            annotation: Annotation { kind: begin.kind.clone(), comment: begin.comment.clone() },
+            begin: begin.began().utc,
+            wall_clock: begin.began().state,
+            ..LastRun::default()
+        };
+        Self {
+            version: VERSION,
+            updated: run.begin,
+            run,
+            supervisor_version: env!("CARGO_PKG_VERSION").to_owned(),
+            source_names: named(&begin.sources),
+            builder_names: named(&begin.builders),
+            configuration: configuration.map(RecordedConfiguration::of),
+            ..Self::default()
+        }
+    }
+
+    /// Notes how far the run is.
+    pub(super) fn update(&mut self, progress: &Progress, at: Utc) {
+        self.run.events = progress.events;
+        self.updated = at;
+    }
+
+    /// Notes the end of the run.
+    pub(super) fn close(&mut self, report: &RunReport) {
+        self.run = LastRun::from(report);
+        self.updated = report.end;
+        self.closed = true;
+        self.report = serde_json::to_value(report).ok();
+    }
+}
