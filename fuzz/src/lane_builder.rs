@@ -70,7 +70,7 @@ pub enum Step {
     /// The supervisor sends a heartbeat with its clock.
     Heartbeat(u64, u64, u64),
     /// The supervisor takes the present timestamps of a source as right.
-    Learn(u8),
+    Learn(u8, u8),
     /// Time passes: this number of milliseconds.
     Pass(u16),
     /// The sink finishes an event: it was written, rejected, or could not be written.
@@ -200,7 +200,9 @@ impl Bench {
                     self.now,
                 );
             }
-            Step::Learn(source) => self.core.learn(SourceId::new((*source).into())),
+            Step::Learn(source, after) => {
+                self.core.learn(SourceId::new((*source).into()), EventId::new((*after).into()));
+            }
             Step::Pass(millis) => {
                 self.now += Duration::from_millis((*millis).into());
                 self.core.handle_timeout(self.now);

@@ -333,9 +333,9 @@ impl<P: GrantPolicy> BuilderCore<P> {
         }
     }
 
-    /// Takes the present timestamps of a source as the right ones.
-    pub fn learn(&mut self, source: SourceId) {
-        self.guard.iter_mut().for_each(|guard| guard.learn(source));
+    /// Takes the timestamps of a source behind the event `after` as the right ones.
+    pub fn learn(&mut self, source: SourceId, after: EventId) {
+        self.guard.iter_mut().for_each(|guard| guard.learn(source, after));
     }
 
     /// Returns the doubts about timestamps of which the supervisor was not told yet.

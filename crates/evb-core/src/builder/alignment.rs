@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::{
     alignment::{Alignment, Guard, GuardedClocks, survey_of},
     event::Event,
-    id::SourceId,
+    id::{EventId, SourceId},
     time::{Instant, earlier},
     wire::control::{AlignmentReport, ClockRelations},
 };
@@ -25,6 +25,9 @@ pub(crate) struct EventGuard {
     readings: Vec<Option<u64>>,
     /// Places of their fragments in the event.
     places: Vec<Option<usize>>,
+    /// Last event that is not compared, by clock. Those behind it are learnt from: the supervisor
+    /// ignores doubts about earlier ones.
+    learnt_after: Vec<EventId>,
     /// True if there are doubts or returns to report.
     has_news: bool,
     /// Time from which reports are counted, and their number.
@@ -61,6 +64,7 @@ impl EventGuard {
         Some(Self {
             readings: vec![None; all.len()],
             places: vec![None; all.len()],
+            learnt_after: vec![EventId::default(); all.len()],
             clocks,
             guard,
             has_news: false,
@@ -82,9 +86,10 @@ impl EventGuard {
         self.read(event);
         let seen = self.guard.observe(event.id, Instant::from_nanos(event.utc.as_nanos()), &self.readings);
         self.has_news |= seen.doubts + seen.returned > 0;
-        for ((clock, source), place) in self.clocks.sources().zip(&self.places) {
+        let compared = self.places.iter().zip(&self.readings);
+        for ((clock, source), (place, reading)) in self.clocks.sources().zip(compared) {
             let Some(part) = place.and_then(|place| event.fragments.get_mut(place)) else { continue };
-            part.alignment = self.guard.alignment(clock);
+            part.alignment = reading.map_or(Alignment::Unknown, |_| self.guard.alignment(clock));
             if part.alignment == Alignment::Disagrees {
                 disagrees(source);
             }
@@ -95,13 +100,13 @@ impl EventGuard {
     fn read(&mut self, event: &Event) {
         let mut parts = event.fragments.iter().enumerate();
         let mut next = parts.next();
-        let present = self.readings.iter_mut().zip(&mut self.places);
-        for ((_, source), (reading, place)) in self.clocks.sources().zip(present) {
+        let present = self.readings.iter_mut().zip(&mut self.places).zip(&self.learnt_after);
+        for ((_, source), ((reading, place), after)) in self.clocks.sources().zip(present) {
             while next.is_some_and(|(_, part)| part.source < source) {
                 next = parts.next();
             }
             let found = next.filter(|(_, part)| part.source == source);
-            *reading = found.map(|(_, part)| part.timestamp.ticks());
+            *reading = found.filter(|_| event.id > *after).map(|(_, part)| part.timestamp.ticks());
             *place = found.map(|(index, _)| index);
         }
     }
@@ -166,10 +171,11 @@ impl EventGuard {
         self.told = (Instant::ZERO, 0);
     }
 
-    /// Takes the present timestamps of a source as the right ones.
-    pub(crate) fn learn(&mut self, source: SourceId) {
+    /// Takes the timestamps of a source behind the event `after` as the right ones.
+    pub(crate) fn learn(&mut self, source: SourceId, after: EventId) {
         if let Some(clock) = self.clocks.index(source) {
             self.guard.learn(clock);
+            self.learnt_after[clock.get()] = after;
             self.told.1 = self.told.1.saturating_sub(1);
         }
     }

@@ -201,7 +201,11 @@ impl Verdicts<'_> {
         if let Some(known) = relations.zip(clock).and_then(|(all, clock)| all.clocks.get_mut(clock.get())) {
             known.is_proven = false;
         }
-        self.tell_builders(&Message::Learn(Learn { source: source.number().into() }), BuilderSeat::is_active);
+        let after = self.core.decided().number();
+        self.tell_builders(
+            &Message::Learn(Learn { source: source.number().into(), after }),
+            BuilderSeat::is_active,
+        );
     }
 
     /// Notes that a source delivers the fragments of the right events again.

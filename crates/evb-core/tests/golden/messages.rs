@@ -216,7 +216,7 @@ fn control() -> Vec<Example> {
         ("alignment", Message::Alignment(doubts())),
         ("readings wanted", Message::ReadingsWanted(ReadingsWanted { question: 2, event: 60 })),
         ("readings", Message::Readings(readings_message(2, [(60, 900), (59, 850)].into_iter()))),
-        ("learn", Message::Learn(Learn { source: 3 })),
+        ("learn", Message::Learn(Learn { source: 3, after: 5190 })),
         ("episodes", Message::Episodes(Episodes { episodes: vec![episode()] })),
         ("changes", Message::Changes(Changes { changes: vec![exclusion()] })),
         ("stop", Message::Stop(Stop { cause: "enough".to_owned() })),

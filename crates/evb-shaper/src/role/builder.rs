@@ -11,7 +11,7 @@ use evb_core::{
     alignment::Episode,
     builder::{Output, RosterError, Standing},
     event::Event,
-    id::{RunNumber, SourceId},
+    id::{EventId, RunNumber, SourceId},
     index::LaneIndex,
     ledger::OwingChange,
     quantities::counted,
@@ -354,7 +354,10 @@ impl BuilderRole {
             Some(Message::Roster(roster)) => self.handle_roster(&roster, now)?,
             Some(Message::Heartbeat(heartbeat)) => self.core.handle_heartbeat(&heartbeat, now),
             Some(Message::Learn(learn)) => {
-                u16::try_from(learn.source).into_iter().for_each(|id| self.core.learn(SourceId::new(id)));
+                let after = EventId::new(learn.after);
+                u16::try_from(learn.source)
+                    .into_iter()
+                    .for_each(|id| self.core.learn(SourceId::new(id), after));
             }
             Some(Message::Episodes(told)) => {
                 self.episodes.extend(told.episodes.iter().filter_map(Episode::of_message));

@@ -199,6 +199,23 @@ fn what_ends_before_it_is_clear_has_an_end() {
     }
 }
 
+#[test]
+fn a_slip_that_an_operator_takes_as_right_while_events_are_under_way_is_named_again() {
+    let mut system = System::new();
+    let named = source_of_the_fault();
+    let of = |source: SourceId, event: u64| event + u64::from(source == named && event >= 500);
+    (1..=700).for_each(|event| drop(system.build(event, of)));
+    // The next 20 events are decided already.
+    let decided = EventId::new(720);
+    system.watch.forget(named, decided);
+    system.guards.iter_mut().for_each(|guard| guard.learn(named, decided));
+    (701..=1000).for_each(|event| drop(system.build(event, of)));
+    let slips = |found: &Finding| matches!(found.verdict, Explanation::Slip { shift: 1, .. });
+    assert!(system.found.len() == 2 && system.found.iter().all(slips), "{:?}", system.found);
+    assert_eq!(system.watch.misaligned().count(), 1);
+    assert!(!system.flagged.iter().any(|event| (701..=720).contains(event)), "{:?}", system.flagged);
+}
+
 fn source_of_the_fault() -> SourceId {
     source(2)
 }

@@ -145,9 +145,10 @@ messages! {
     /// A source's answer: its last events with their timestamps, beginning with the last one. The
     /// numbers are differences to those before, modulo 2⁶⁴.
     pub struct Readings { question: u32 = 1, events: Vec<u64> = 2, ticks: Vec<u64> = 3 }
-    /// The present timestamps of a source are right, so builders learn its clock again.
+    /// The timestamps of a source are right behind the event `after`, so builders learn its clock
+    /// again from there.
     #[derive(Copy)]
-    pub struct Learn { source: u32 = 1 }
+    pub struct Learn { source: u32 = 1, after: u64 = 2 }
     /// Episodes of a run that are new or have changed, for the files of the builders.
     pub struct Episodes { episodes: Vec<Episode> = 1 }
     /// Events in which something was wrong with the timestamps of a source, and what it was.
