@@ -85,7 +85,7 @@ impl Failures {
         let reason = format!(
             "the readout callback of source {source} failed for {count} {events}, incomplete without its fragment, first for event {event}: {reason}"
         );
-        let remedy = "correct the callback";
+        let remedy = "look at the readout for this cause, or correct the callback";
         Err(Failure::new(evb_code::EVB_READOUT, evb_fault::EVB_FAULT_CALLER, reason, remedy))
     }
 

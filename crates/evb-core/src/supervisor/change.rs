@@ -201,12 +201,14 @@ pub enum ChangeError {
     LastBuilder(BuilderId),
     /// The run has as many builders as it can have: sources keep a lane to each builder, in sets of
     /// a fixed size.
-    #[error("a run has at most {MAX_BUILDERS} builders; remove another one first")]
+    #[error(
+        "a run has at most {MAX_BUILDERS} builders in all, also counting those that have left; stop the run, and let this one take part in the next"
+    )]
     TooManyBuilders,
     /// With one more builder, more events could be outstanding than a run allows. The limit exists
     /// because one message tells sources of all outstanding events when a builder is lost.
     #[error(
-        "with one more builder of {0} slots, more than {MAX_OUTSTANDING} events could be under way, the most of a run; remove another builder first, or lower `slots`"
+        "with one more builder of {0} slots, more than {MAX_OUTSTANDING} events could be under way, the most of a run, also counting builders that have left; stop the run, and start the next with fewer `slots`"
     )]
     TooManyOutstanding(u32),
 }
