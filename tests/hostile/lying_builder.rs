@@ -47,7 +47,10 @@ fn lies(truth: &Welcome) -> Vec<Lie> {
             "commit up to byte 1099511627777",
             commit(0, Some(Range { start: 1 << 40, end: (1 << 40) + 1 })),
         ),
-        record("is not a range", commit(0, Some(Range { start: 9, end: 8 }))),
+        record(
+            "a range of bytes that is empty, or ends before it begins",
+            commit(0, Some(Range { start: 9, end: 8 })),
+        ),
         record("record of the unknown kind 77", [&[77][..], &[0; 63]].concat()),
         record(
             "only the other end of the connection may send",
