@@ -104,7 +104,7 @@ tap = {{ listen = "127.0.0.1:{}", sample = 0.5, clients = 2 }}
         tap.stdout(fs::File::create(self.path(name)).unwrap()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// Waits until the taps have so many clients.
+    /// Waits until the taps have that number of clients.
     fn wait_for_clients(&self, counts: [u64; 2]) {
         let until = Instant::now() + Duration::from_secs(20);
         while [0, 1].map(|tap| self.counts(tap)["connected"].as_u64().unwrap()) != counts {

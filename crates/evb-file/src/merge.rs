@@ -48,6 +48,8 @@ pub struct MergeReport {
     pub without_states: u64,
     /// The outcome of the repair of slips.
     pub realigned: RealignReport,
+    /// The names of the run's sources that have one.
+    pub source_names: BTreeMap<SourceId, String>,
     /// Descriptions of damaged records, torn tails, and files that cannot be read. If the copy of
     /// an event in one file is damaged, the merge uses another copy, if one exists.
     pub damaged: Listed<String>,
@@ -216,7 +218,8 @@ fn write_merged(
     let written = writer.close()?;
     unfinished.finish(run)?;
     let realigned = merge.realigner.map(Realigner::into_report).unwrap_or_default();
-    Ok(MergeReport { written, without_states, realigned, ..merge.report })
+    let source_names = merge.identity.source_names;
+    Ok(MergeReport { written, without_states, realigned, source_names, ..merge.report })
 }
 
 /// The events of one run in the order of their ids, read from the files of all builders as

@@ -1,4 +1,4 @@
-//! What is done when a run starts, after its end, and when something happens.
+//! The programs and bytes of `on_start`, `on_stop` and `[hooks]`, as `evbd check` lists them.
 
 use std::fmt::Write as _;
 

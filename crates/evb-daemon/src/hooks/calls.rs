@@ -100,8 +100,8 @@ impl Caller {
                 tracing::info!(hook = name, "hook {name} for {about} has succeeded in {took}");
                 return Ok(());
             };
-            let program = call.config.programs().find(|(hook, _)| *hook == name).map(|(_, words)| &words[0]);
-            let reason = format!("the program {} {error}", program.map_or("", String::as_str).escape_debug());
+            let program = self.hook.words(&call.config).and_then(<[_]>::first).map_or("", String::as_str);
+            let reason = format!("the program {} {error}", program.escape_debug());
             let pause = pauses.next().filter(|_| !matches!(error, ProgramError::Cancelled));
             let Some(pause) = pause else {
                 self.tell_failure(&about, &reason, &call.input);

@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use evb::tap::{Tap, TapCounts, TapError, TapStream, Wanted};
-use evb_core::id::BuilderId;
+use evb_core::{id::BuilderId, quantities::split_remedy};
 use evb_net::handshake::RefusalLog;
 use http_body_util::{Either, Full};
 use hyper::{
@@ -100,8 +100,8 @@ impl Desk {
                 TapError::Full { .. } => StatusCode::SERVICE_UNAVAILABLE,
             };
             let told = error.to_string();
-            let (reason, remedy) = told.split_once("; ").unwrap_or((&told, ""));
-            Answer::turned_away(status, reason, remedy)
+            let (reason, remedy) = split_remedy(&told);
+            Answer::turned_away(status, reason, remedy.unwrap_or_default())
         };
         let stream = self.tap.subscribe(wanted).map_err(refused)?;
         busy.set(true);

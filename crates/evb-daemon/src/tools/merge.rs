@@ -1,21 +1,16 @@
 //! `evbd merge`: merges a run's files, of all builders, into files in event order.
 
 use std::{
-    collections::BTreeMap,
     io::{self, Write},
     path::PathBuf,
     process::ExitCode,
 };
 
 use evb_config::complain;
-use evb_core::{
-    id::{Peer, SourceId},
-    quantities::counted,
-    units::Bytes,
-};
+use evb_core::{id::Peer, quantities::counted, units::Bytes};
 use evb_file::{
-    Episode, Merge, MergeError, MergeReport, RealignReport, WriterOptions, few_of_each_file,
-    format::FormatVersion, merge_realigned, merge_watched,
+    Episode, MergeError, MergeReport, RealignReport, WriterOptions, few_of_each_file, format::FormatVersion,
+    merge_realigned, merge_watched,
 };
 
 use super::{
@@ -69,9 +64,6 @@ pub(crate) fn main(arguments: &MergeArguments) -> ExitCode {
         }
         Some(Err(error)) => return nothing_done(&error),
     };
-    // An error is reported by the merging itself.
-    let names = arguments.realign.then(|| Merge::open(paths, &selection).ok()).flatten();
-    let names = names.map(|merge| merge.identity().source_names.clone()).unwrap_or_default();
     let bar = bar::over(paths);
     let watch = |bytes: Bytes| bar.inc(bytes.count());
     let merged = match arguments.realign {
@@ -81,7 +73,7 @@ pub(crate) fn main(arguments: &MergeArguments) -> ExitCode {
     bar.finish_and_clear();
     match merged {
         Ok(report) => print(|out| {
-            let repaired = !arguments.realign || tell_repair(&report.realigned, &names, out)?;
+            let repaired = !arguments.realign || tell_repair(&report, out)?;
             let code = tell(&report, arguments.format, out)?;
             Ok(if repaired { code } else { ExitCode::FAILURE })
         }),
@@ -96,12 +88,8 @@ pub(crate) fn main(arguments: &MergeArguments) -> ExitCode {
 }
 
 /// Says what was repaired. Returns false if something could not be.
-fn tell_repair(
-    report: &RealignReport,
-    names: &BTreeMap<SourceId, String>,
-    out: &mut dyn Write,
-) -> io::Result<bool> {
-    let RealignReport { slips, others, moved, left_out, without } = report;
+fn tell_repair(report: &MergeReport, out: &mut dyn Write) -> io::Result<bool> {
+    let RealignReport { slips, others, moved, left_out, without } = &report.realigned;
     if slips.is_empty() && others.is_empty() {
         writeln!(
             out,
@@ -114,7 +102,8 @@ fn tell_repair(
     ] {
         for Episode { source, since, text, disputed, .. } in episodes {
             let or = if *disputed { " (or the other sources did the contrary)" } else { "" };
-            let named = Peer::Source(*source).named(names.get(source).map_or("", String::as_str));
+            let named =
+                Peer::Source(*source).named(report.source_names.get(source).map_or("", String::as_str));
             writeln!(out, "{what}: since event {since}, {named} {text}{or}")?;
         }
     }
