@@ -55,6 +55,17 @@ impl Explanation {
         }
     }
 
+    /// Returns true if it says what an earlier explanation said, and the clock was the same all the
+    /// time. `is_proven` is true if the clock was believed between them.
+    pub(crate) fn goes_on(self, earlier: Self, is_proven: bool) -> bool {
+        match (earlier, self) {
+            (Self::Stuck, Self::Stuck) => !is_proven,
+            (Self::OtherBits(earlier), Self::OtherBits(now)) => earlier == now,
+            (Self::OtherRate { .. }, Self::OtherRate { .. }) => true,
+            _ => false,
+        }
+    }
+
     /// Returns true if it does not say what happened.
     pub(super) fn is_vague(self) -> bool {
         matches!(self, Self::Foreign | Self::Unclear)

@@ -52,6 +52,8 @@ pub struct Finding {
     pub until: Option<EventId>,
     /// True if it may as well be the contrary of the other side: the votes were equal.
     pub is_disputed: bool,
+    /// True if an earlier finding about the clock said the same, and it lasts.
+    pub is_repeated: bool,
 }
 
 impl Inquiry {
@@ -141,7 +143,8 @@ impl Inquiry {
             }
         }
         let Judged { verdict, since, has_begin } = found;
-        Some((Finding { clock, verdict, since: EventId::new(since), until: None, is_disputed }, has_begin))
+        let since = EventId::new(since);
+        Some((Finding { clock, verdict, since, until: None, is_disputed, is_repeated: false }, has_begin))
     }
 
     /// Looks a last time, because no event follows `last`. Returns `None` if nothing is clear.

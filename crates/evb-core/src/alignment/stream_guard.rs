@@ -119,7 +119,7 @@ impl StreamGuard {
             let Some(mut open) = self.inquiries[clock].take() else { continue };
             self.gather(&mut open);
             if let Some(found) = open.inquiry.conclude(&open.survey, &open.gathered, last) {
-                self.note(found, clock);
+                self.note(found, clock, &open.survey);
             }
         }
         self.watched
@@ -174,7 +174,7 @@ impl StreamGuard {
                         let suspects = self.guards.iter_mut().filter(|guard| guard.is_suspect(clock));
                         suspects.for_each(|guard| guard.learn(clock));
                     }
-                    self.note(found, clock);
+                    self.note(found, clock, &open.survey);
                 }
             }
         }
@@ -198,9 +198,11 @@ impl StreamGuard {
     }
 
     /// Notes a finding of the inquiry about a clock. It may accuse the one beside it.
-    fn note(&mut self, mut found: Finding, asked: ClockIndex) {
-        let lasts = |known: &Finding| known.clock == found.clock && known.until.is_none();
-        if found.clock != asked && self.watched.findings.iter().any(lasts) {
+    fn note(&mut self, mut found: Finding, asked: ClockIndex, survey: &Survey) {
+        let mut own = self.watched.findings.iter().filter(|known| known.clock == found.clock);
+        let goes_on = |last: &Finding| found.verdict.goes_on(last.verdict, survey.is_proven(found.clock));
+        let is_repeated = own.clone().next_back().is_some_and(goes_on);
+        if is_repeated || found.clock != asked && own.any(|known| known.until.is_none()) {
             return;
         }
         if found.verdict.is_misaligned() && found.clock == asked {

@@ -69,6 +69,11 @@ impl Survey {
         self.relations.get(clock.get()).is_some_and(|known| known.is_suspect)
     }
 
+    /// Returns true if a clock was believed at some time since it was to be learnt.
+    pub(crate) fn is_proven(&self, clock: ClockIndex) -> bool {
+        self.relations.get(clock.get()).is_some_and(|known| known.is_proven)
+    }
+
     /// Returns the clock that serves as the ruler for a judgement about `suspect`: the lead, or
     /// another one if the lead itself is suspect.
     pub fn ruler(&self, suspect: ClockIndex) -> Option<ClockIndex> {

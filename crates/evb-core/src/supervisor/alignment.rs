@@ -10,7 +10,9 @@ use std::collections::{BTreeSet, VecDeque};
 use serde::Serialize;
 
 use crate::{
-    alignment::{Doubt, Finding, Gathered, GuardedClocks, Inquiry, Survey, readings_of, survey_of},
+    alignment::{
+        Doubt, Explanation, Finding, Gathered, GuardedClocks, Inquiry, Survey, readings_of, survey_of,
+    },
     fragment::Timestamp,
     id::{EventId, SourceId},
     index::ClockIndex,
@@ -55,6 +57,8 @@ struct ClockInquiry {
     explained: EventId,
     /// Given while the source is known to deliver fragments of other events.
     misaligned: Option<Misaligned>,
+    /// The last explanation.
+    last: Option<Explanation>,
 }
 
 /// Begin and description of the time for which a source delivers fragments of other events.
@@ -187,6 +191,7 @@ impl AlignmentWatch {
         let inquiry = &mut self.inquiries[clock];
         inquiry.explained = decided;
         inquiry.returned = inquiry.open.as_ref().map(|_| decided);
+        inquiry.last = None;
         inquiry.misaligned.take().is_some()
     }
 
@@ -330,7 +335,11 @@ impl AlignmentWatch {
         if is_known(finding.clock) || is_contrary {
             return;
         }
-        finding.until = self.inquiries[finding.clock].returned.take();
+        let inquiry = &mut self.inquiries[finding.clock];
+        finding.until = inquiry.returned.take();
+        let earlier = inquiry.last.replace(finding.verdict);
+        let goes_on = |earlier| finding.verdict.goes_on(earlier, survey.is_proven(finding.clock));
+        finding.is_repeated = earlier.is_some_and(goes_on);
         found.push(finding);
     }
 

@@ -150,6 +150,9 @@ impl Verdicts<'_> {
         let Some(source) = self.core.watch.as_ref().and_then(|watch| watch.source(finding.clock)) else {
             return;
         };
+        if finding.is_repeated {
+            return self.tell_to_learn(source);
+        }
         let (named, since) = (self.core.plan.named(Peer::Source(source)), finding.since);
         let sentence = finding.verdict.sentence(|clock| self.name_of(clock));
         let or = match finding.is_disputed {

@@ -41,7 +41,7 @@ pub(crate) struct Layout {
     /// Further keys of the run and the supervisor, and of some sources by their ids.
     pub(crate) run: String,
     pub(crate) supervisor: &'static str,
-    pub(crate) keys: Vec<(u16, &'static str)>,
+    pub(crate) keys: Vec<(u16, String)>,
     /// Further sections.
     pub(crate) sections: String,
     pub(crate) due: Due,

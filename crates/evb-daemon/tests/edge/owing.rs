@@ -74,7 +74,7 @@ fn small(supervisor: &'static str) -> Layout {
         builders: 2,
         run: String::new(),
         supervisor,
-        keys: vec![(4, "need = \"expendable\""), (5, "owes = \"none\"\nwait = \"5 ms\"")],
+        keys: vec![(4, "need = \"expendable\"".into()), (5, "owes = \"none\"\nwait = \"5 ms\"".into())],
         sections: SMALL.sections(),
         due: Arc::new(|number| Duration::from_millis(5 * number)),
         sent: Arc::new(|source, event| Some(fragment(source, 1, event))),

@@ -169,13 +169,21 @@ fn lasting(case: &Case<'_>, block: &Block<'_>, is_last: bool) -> Option<Explanat
     if list.len() < if block.has_ended { 4 } else { LASTING } && !is_last {
         return None;
     }
-    if list.len() >= 4 && list.iter().all(|reading| reading.1 == list[0].1) {
+    if list.len() >= 4 && list.iter().all(|reading| reading.1 == list[0].1) || stood_still(case, list) {
         return Some(Explanation::Stuck);
     }
     if let Some(other) = exchanged(case, list) {
         return Some(Explanation::ExchangedWith(other));
     }
     by_intervals(case, block, least, is_last)
+}
+
+/// Returns true if the clock stood still between different triggers, and then went on.
+fn stood_still(case: &Case<'_>, list: &[Reading]) -> bool {
+    let is_wrong = |pair: &&[Reading; 2]| case.interval_fits(pair, [0; 2]) == Some(false);
+    let still = list.array_windows().take_while(|[one, next]| one.1 == next.1);
+    let length = still.clone().count();
+    still.filter(is_wrong).count() >= 3 && list[length..].array_windows().filter(is_wrong).count() <= 1
 }
 
 /// Returns true if the intervals between readings fit at that shift alone. They do not depend on

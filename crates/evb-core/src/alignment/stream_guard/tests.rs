@@ -59,6 +59,18 @@ fn a_board_that_has_a_trigger_twice_is_found() {
 }
 
 #[test]
+fn a_clock_that_stands_still_is_found_once_each_time() {
+    let watched = watch(3000, |event| match event {
+        500..1000 => 499,
+        1500.. => 1499,
+        _ => event,
+    });
+    let stuck = watched.findings.iter().filter(|found| found.verdict == Explanation::Stuck);
+    let since: Vec<_> = stuck.map(|found| found.since.number()).collect();
+    assert_eq!((since.as_slice(), watched.further), ([500, 1500].as_slice(), 0), "{:?}", watched.findings);
+}
+
+#[test]
 fn a_slip_that_ends_has_its_last_event() {
     for lasts in [20, 60, 500] {
         let slipped = 1000..1000 + lasts;

@@ -103,6 +103,10 @@ impl System {
             let known = Misaligned { since: found.since, sentence: String::new() };
             let lasts = found.verdict.is_misaligned() && found.until.is_none();
             self.watch.set_misaligned(source, lasts.then_some(known));
+            if !found.verdict.is_misaligned() {
+                let decided = self.watch.decided();
+                self.guards.iter_mut().for_each(|guard| guard.learn(source, decided));
+            }
             self.found.push(found);
         }
         let asking = self.watch.next_question(now);
@@ -197,6 +201,21 @@ fn what_ends_before_it_is_clear_has_an_end() {
         assert!(is_over || !system.returned.is_empty(), "{shift}, {lasts}: {found:?}");
         assert_eq!(system.watch.misaligned().count(), 0, "{shift}, {lasts}: {found:?}");
     }
+}
+
+#[test]
+fn a_clock_that_stands_still_is_named_once_each_time() {
+    let mut system = System::new();
+    let of = |source: SourceId, event: u64| match event {
+        500..1000 if source == source_of_the_fault() => 499,
+        1500.. if source == source_of_the_fault() => 1499,
+        _ => event,
+    };
+    (1..=2000).for_each(|event| drop(system.build(event, of)));
+    assert!(system.found.iter().filter(|found| found.is_repeated).count() > 4, "{:?}", system.found);
+    let told = system.found.iter().filter(|found| !found.is_repeated && found.verdict == Explanation::Stuck);
+    let since: Vec<_> = told.map(|found| found.since.number()).collect();
+    assert_eq!(since, [500, 1500], "{:?}", system.found);
 }
 
 #[test]
