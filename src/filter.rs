@@ -2,6 +2,8 @@
 
 mod parallel;
 mod process;
+#[cfg(test)]
+mod tests;
 
 pub use evb_core::wire::control::FilterReport;
 use evb_core::{event::Event, id::SourceId};

@@ -72,13 +72,13 @@ use pool::WorkerPool;
 /// worker. Pages of it exist only where something was written.
 pub const RECORD_LIMIT: Bytes = Bytes::mib(1024);
 
-/// What becomes of an event on which no worker gives a verdict.
+/// The fate of an event on which no worker gives a verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// It is kept, as if the filter had accepted it.
+    /// The event is kept, as if the filter had accepted it.
     #[default]
     Keep,
-    /// It is dropped, and counted as rejected.
+    /// The event is dropped, and counted as rejected.
     Drop,
 }
 
@@ -109,7 +109,7 @@ pub struct ProcessOptions {
     pub workers: u16,
     /// Time in which a worker must judge an event.
     pub timeout: Duration,
-    /// What becomes of an event on which no worker gives a verdict.
+    /// The fate of an event on which no worker gives a verdict.
     pub on_failure: OnFailure,
 }
 

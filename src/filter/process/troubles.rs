@@ -18,7 +18,7 @@ const PERIOD: Duration = Duration::from_secs(10);
 /// Number of events that a warning can name.
 const NAMED: usize = 1000;
 
-/// What the log does not say yet.
+/// Failures that the log does not tell yet.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
     /// Failures since the last warning.

@@ -65,7 +65,7 @@ pub(super) enum WorkerFault {
     Nonsense(String),
 }
 
-/// What a worker has in its memory.
+/// Bytes that a worker has in its memory.
 #[derive(Debug)]
 enum Given {
     Header,

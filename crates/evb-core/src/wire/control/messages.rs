@@ -197,7 +197,7 @@ messages! {
         refusals: Option<RefusalReport> = 20, sum: Option<Box<LaneReport>> = 21, gone: String = 22,
         tap: Option<TapReport> = 23, filter: Option<FilterReport> = 24,
     }
-    /// What the processes of a builder's filter have done in this run. All judged events were kept,
+    /// Work of the processes of a builder's filter in this run. All judged events were kept,
     /// dropped, or failed to get a verdict.
     pub struct FilterReport {
         workers: u32 = 1, ready: u32 = 2, judged: u64 = 3, kept: u64 = 4, dropped: u64 = 5, failed: u64 = 6,
