@@ -1,5 +1,8 @@
 //! The messages between evb and a worker (docs/reference/filter.md), each one packet of a socket.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     io::{self, IoSlice},
     mem::MaybeUninit,
