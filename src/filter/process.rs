@@ -18,7 +18,8 @@ mod troubles;
 mod worker;
 #[cfg(target_os = "linux")]
 mod pool;
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(target_os = "linux")]
+#[cfg(test)]
 mod tests;
 
 /// Workers, where the operating system has no memory that a process can share in this way.
