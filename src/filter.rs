@@ -1,10 +1,16 @@
 //! [`Filter`]: accept or reject built events before the sink, as a software trigger does.
 
 mod parallel;
+mod process;
+#[cfg(test)]
+mod tests;
 
+pub use evb_core::wire::control::FilterReport;
 use evb_core::{event::Event, id::SourceId};
+use evb_file::FileIdentity;
 
 pub use parallel::ParallelFilter;
+pub use process::{OnFailure, ProcessError, ProcessFilter, ProcessOptions, RECORD_LIMIT};
 
 /// A filter's decision about an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +67,15 @@ pub trait Filter: Send + 'static {
     /// for each in their order. An event without a verdict is lost.
     fn verdicts(&mut self, events: &[Event]) -> Vec<FilterVerdict> {
         events.iter().map(|event| self.verdict(event)).collect()
+    }
+
+    /// Learns which run begins, before its first event. By default, a filter does not care.
+    fn begin(&mut self, _run: &FileIdentity) {}
+
+    /// Returns what the filter's processes have done in this run; `None` if it has none, as by
+    /// default. Is called about once a second, also while no event waits.
+    fn report(&mut self) -> Option<FilterReport> {
+        None
     }
 }
 
@@ -205,5 +220,35 @@ impl Filter for Vec<Box<dyn Filter>> {
             .into_iter()
             .find(|verdict| *verdict != FilterVerdict::Accept)
             .unwrap_or(FilterVerdict::Accept)
+    }
+
+    fn verdicts(&mut self, events: &[Event]) -> Vec<FilterVerdict> {
+        let mut verdicts = vec![FilterVerdict::Accept; events.len()];
+        for filter in self {
+            // Each filter judges the events that all filters before it have accepted, as many at a
+            // time as are one behind the other.
+            let mut begin = 0;
+            for run in
+                verdicts.chunk_by_mut(|a, b| (*a == FilterVerdict::Accept) == (*b == FilterVerdict::Accept))
+            {
+                let events = &events[begin..begin + run.len()];
+                begin += run.len();
+                if run[0] == FilterVerdict::Accept {
+                    let mut judged = filter.verdicts(events).into_iter();
+                    for (verdict, event) in run.iter_mut().zip(events) {
+                        *verdict = judged.next().unwrap_or_else(|| filter.verdict(event));
+                    }
+                }
+            }
+        }
+        verdicts
+    }
+
+    fn begin(&mut self, run: &FileIdentity) {
+        self.iter_mut().for_each(|filter| filter.begin(run));
+    }
+
+    fn report(&mut self) -> Option<FilterReport> {
+        self.iter_mut().find_map(|filter| filter.report())
     }
 }

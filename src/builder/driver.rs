@@ -169,6 +169,7 @@ impl Driver {
             refusals: Some(self.lanes.refusals()),
             gone: self.stage.gone(),
             tap: self.tap.as_ref().map(Tap::report),
+            filter: self.stage.filter_report(),
             ..ReportFacts::default()
         }
     }

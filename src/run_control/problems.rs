@@ -4,7 +4,7 @@
 use evb_core::{
     ledger::fraction,
     quantities::{counted, size},
-    supervisor::{AlignmentState, BuilderSurvey, Presence, SourceSurvey, Survey},
+    supervisor::{AlignmentState, BuilderSurvey, FilterSurvey, Presence, SourceSurvey, Survey},
     trigger::{announcement::MAX_COUNT, numbers::AnnouncementCounts},
     units::Bytes,
 };
@@ -315,6 +315,7 @@ fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {
             "no event is lost yet, and it tries again by itself: check its disk; its log has the error of the sink",
         ));
     }
+    found.extend(live.filter.as_ref().and_then(|filter| of_filter(filter, &subject)));
     if live.crc_errors > 0 {
         let text = format!("received {} with a wrong checksum", counted(live.crc_errors, "fragment"));
         found.push(Problem::new(
@@ -324,6 +325,23 @@ fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {
             "their events lack them: check the memory of its host and of the sources' hosts, and the network",
         ));
     }
+}
+
+/// Returns the problem of a builder whose filter has left events without a verdict, or replaces its
+/// processes.
+fn of_filter(filter: &FilterSurvey, subject: &str) -> Option<Problem> {
+    let FilterSurvey { failed, restarts, fault, .. } = filter;
+    let cause = if fault.is_empty() { String::new() } else { format!("; at last, {fault}") };
+    if *failed > 0 {
+        let text = format!("its filter gave no verdict on {}{cause}", counted(*failed, "event"));
+        let remedy = "its log names these events: correct the program of the filter before the next run";
+        return Some(Problem::new(Severity::Bad, subject, text, remedy));
+    }
+    (*restarts > 0).then(|| {
+        let text = format!("evb has started {} of its filter again{cause}", counted(*restarts, "worker"));
+        let remedy = "no event lacks a verdict: look at the program of the filter when there is time";
+        Problem::new(Severity::Warning, subject, text, remedy)
+    })
 }
 
 fn of_events(survey: &Survey, found: &mut Vec<Problem>) {

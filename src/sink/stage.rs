@@ -27,7 +27,7 @@ use patience::Patience;
 
 use super::{RunFacts, Sink, SinkError, SinkSpace, file, with_remedy};
 use crate::{
-    filter::{Filter, FilterVerdict},
+    filter::{Filter, FilterReport, FilterVerdict},
     tap::Tap,
 };
 
@@ -65,6 +65,7 @@ pub(crate) struct Stage {
     episodes: watch::Sender<Vec<Episode>>,
     changes: watch::Sender<Vec<OwingChange>>,
     space: watch::Receiver<Option<SinkSpace>>,
+    filter: watch::Receiver<Option<FilterReport>>,
     gone: watch::Receiver<Vec<String>>,
 }
 
@@ -119,6 +120,11 @@ impl Stage {
         *self.space.borrow()
     }
 
+    /// Returns what the processes of the filter have done, as of the last check.
+    pub(crate) fn filter_report(&self) -> Option<FilterReport> {
+        self.filter.borrow().clone()
+    }
+
     /// Returns a text about events that the sink stored and that are gone; usually empty.
     pub(crate) fn gone(&self) -> String {
         self.gone.borrow().join("; ")
@@ -154,6 +160,7 @@ pub(crate) fn start<S: Sink>(
     let (note_changes, changes) = watch::channel(Vec::new());
     let (show_space, space) = watch::channel(None);
     let (tell_gone, gone) = watch::channel(Vec::new());
+    let (show_filter, filter_report) = watch::channel(None);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let span = tracing::Span::current();
     crate::threads::start(format!("sink {builder}"), move || {
@@ -167,13 +174,14 @@ pub(crate) fn start<S: Sink>(
             let _ = prepared.send(result);
             if is_able {
                 let patience = Patience::new(builder, give_up, is_ending);
-                let ends = StageChannels { to_begin, say_begun, incoming, outgoing, show_space };
+                let ends = StageChannels { to_begin, say_begun, incoming, outgoing, show_space, show_filter };
                 run(sink, filter, ends, patience).await;
             }
         });
     })?;
     let (episodes, changes) = (note_episodes, note_changes);
-    let stage = Stage { begins, begun, events, fates, ending, episodes, changes, space, gone };
+    let filter = filter_report;
+    let stage = Stage { begins, begun, events, fates, ending, episodes, changes, space, filter, gone };
     Ok((stage, has_prepared))
 }
 
@@ -184,6 +192,7 @@ struct StageChannels {
     incoming: mpsc::Receiver<Event>,
     outgoing: mpsc::Sender<(Event, Fate)>,
     show_space: watch::Sender<Option<SinkSpace>>,
+    show_filter: watch::Sender<Option<FilterReport>>,
 }
 
 /// A sink that may not have begun yet.
@@ -284,7 +293,8 @@ async fn run<S: Sink>(
     ends: StageChannels,
     mut patience: Patience,
 ) {
-    let StageChannels { mut to_begin, say_begun, mut incoming, outgoing, show_space: space } = ends;
+    let StageChannels { mut to_begin, say_begun, mut incoming, outgoing, show_space: space, show_filter } =
+        ends;
     let mut batch = Vec::new();
     let mut looks = tokio::time::interval(LOOK);
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -292,6 +302,7 @@ async fn run<S: Sink>(
         tokio::select! {
             biased;
             Some(facts) = to_begin.recv() => {
+                filter.begin(&file::identity(&facts, &sink.changes.borrow()));
                 let begun = sink.change(facts, &mut patience).await;
                 // The builder may be gone, which the end of its events shows.
                 let _ = say_begun.send(begun).await;
@@ -307,11 +318,13 @@ async fn run<S: Sink>(
             }
             _ = looks.tick() => {
                 space.send_replace(sink.sink.space());
+                show_filter.send_replace(filter.report());
                 continue;
             }
             count = incoming.recv_many(&mut batch, ROOM) => if count == 0 { break },
         }
         let mut verdicts = filter.verdicts(&batch).into_iter();
+        show_filter.send_replace(filter.report());
         let mut fates: Vec<Fate> = batch.iter().map(|event| fate(event, verdicts.next())).collect();
         let written = |fate: &Fate| matches!(fate, Fate::Written);
         let mut left: Vec<usize> = (0..batch.len()).filter(|index| written(&fates[*index])).collect();

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use super::{
     endpoint::Endpoint,
     forms::{Address, As, DataRate, FilePath, Positive, Quantity, Whole, seconds},
+    input::check_program,
     name::Name,
     section::Section,
     tap::{self, TapEntry},
@@ -147,7 +148,7 @@ pub enum Fsync {
 }
 
 /// The rule by which a filter selects the events for the sink.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(tag = "kind"))]
 #[serde(rename = "kind", rename_all = "kebab-case")]
 pub enum FilterEntry {
@@ -166,6 +167,43 @@ pub enum FilterEntry {
     RequireWhole,
     /// A filter that rejects events with a fragment that belongs to another event.
     RequireAligned,
+    /// A filter that asks processes of a program about each event; see
+    /// [filters as processes](filter.md).
+    Process {
+        /// The program and its arguments.
+        command: Vec<String>,
+        /// The number of its processes, 1 to 1000.
+        ///
+        /// Default: 1
+        #[serde(default = "usual_workers", with = "Whole::<1, 1000>")]
+        workers: u16,
+        /// The time in which a process must judge an event. One that takes longer is killed.
+        ///
+        /// Default: `"2 s"`
+        #[serde(default = "seconds::<2>", with = "As::<Positive<Duration>>")]
+        timeout: Duration,
+        /// The fate of an event on which no process gives a verdict.
+        ///
+        /// Default: `"keep"`
+        #[serde(default)]
+        on_failure: OnFailure,
+    },
+}
+
+/// The fate of an event on which no process gives a verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum OnFailure {
+    /// The event goes to the sink.
+    #[default]
+    Keep,
+    /// The event counts as rejected.
+    Drop,
+}
+
+fn usual_workers() -> u16 {
+    1
 }
 
 /// Default size at which event files rotate.
@@ -185,6 +223,9 @@ pub(super) fn read(section: &Section<'_>, id: u16) -> Option<BuilderEntry> {
     {
         let reason = format!("event files would end after only {rotate}");
         section.refuse("sink.rotate", reason, format!("give at least {LEAST_ROTATE}"));
+    }
+    if let FilterEntry::Process { command, .. } = &entry.filter {
+        check_program(section, "filter.command", command, "command = [\"python3\", \"/opt/daq/l1.py\"]");
     }
     section.finish(entry)
 }

@@ -88,7 +88,7 @@ pub use absence::{FirstReadouts, SourceLoss};
 pub use alignment::{AlignmentState, AlignmentSurvey};
 pub use change::{BeginError, ChangeError, NotReady, OwingRequest, RunChange, RunOver};
 pub use groups::{Group, TooFew};
-pub use live::{BuilderLive, LatencySurvey, SourceLive, TapSurvey};
+pub use live::{BuilderLive, FilterSurvey, LatencySurvey, SourceLive, TapSurvey};
 pub use output::{Output, Progress, Recipients, RunState};
 pub use plan::{AssignmentPolicy, JournalFsync, MOST_SLOTS, OnSlip, PlanError, RunPlan, SLOTS_BESIDE};
 pub use recovery::{RecoverError, Recovery, unfinished};

@@ -7,6 +7,7 @@ mod inputs;
 mod hooks;
 mod control;
 mod tap;
+mod filters;
 mod ctl;
 mod service;
 pub mod run;

@@ -297,6 +297,7 @@ async fn host_roles(
         }
     };
     let (inputs, hooks, taps) = (shared.inputs.clone(), shared.hooks.clone(), shared.taps.clone());
+    let filters = shared.filters.clone();
     let ended = match config.control.clone() {
         Some(control) if hosted.contains(&Peer::Supervisor) => {
             controlled::run(arguments, (config, origin), &control, shared, publisher).await
@@ -306,6 +307,7 @@ async fn host_roles(
     };
     tokio::join!(inputs.end(signals::another()), hooks.end(signals::another()));
     taps.end();
+    filters.end();
     ended
 }
 

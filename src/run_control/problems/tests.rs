@@ -3,7 +3,7 @@ use std::path::Path;
 use evb_core::{
     event::Cause,
     ledger::{Contradiction, EventCounts},
-    supervisor::{BuilderLive, FrontEndSurvey, GroupSurvey, SourceLive},
+    supervisor::{BuilderLive, FilterSurvey, FrontEndSurvey, GroupSurvey, SourceLive},
 };
 
 use super::*;
@@ -239,4 +239,23 @@ fn a_group_with_too_few_sources_is_named_before_and_in_a_run() {
         ["group tracker: 1 of at least 2 sources take part, so the run takes no triggers"]
     );
     assert!(words(&survey(3.0, 2)).is_empty());
+}
+
+#[test]
+fn a_filter_without_verdicts_is_named_and_one_that_was_started_again_too() {
+    let of = |failed, restarts| {
+        let fault = "worker 2 exited with code 3".to_owned();
+        let filter = Some(FilterSurvey { failed, restarts, fault, ..FilterSurvey::default() });
+        let live = Some(BuilderLive { filter, ..BuilderLive::default() });
+        words(&Survey { running_s: 1.0, builders: vec![builder(4, Presence::Up, live)], ..Survey::default() })
+    };
+    assert_eq!(of(0, 0), [""; 0]);
+    assert_eq!(
+        of(0, 3),
+        ["builder 4: evb has started 3 workers of its filter again; at last, worker 2 exited with code 3"]
+    );
+    assert_eq!(
+        of(1, 3),
+        ["builder 4: its filter gave no verdict on 1 event; at last, worker 2 exited with code 3"]
+    );
 }

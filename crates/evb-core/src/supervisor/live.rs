@@ -11,7 +11,9 @@ use crate::{
     ledger::{Contradiction, Counted, Counter, Metric, Rank, unused_of},
     live::{Latencies, seconds_since},
     time::Instant,
-    wire::control::{BuilderReport, LaneReport, Live, SourceReport, TapReport},
+    wire::control::{
+        BuilderReport, FilterReport, LaneReport, Live, MAX_REASON, SourceReport, TapReport, plain,
+    },
 };
 
 /// Latest interim report of a peer's present incarnation.
@@ -89,6 +91,9 @@ macro_rules! builder_live {
             /// none.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub tap: Option<TapSurvey>,
+            /// Work of the processes that are the builder's filter; `None` if it has none.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub filter: Option<FilterSurvey>,
             /// Histogram of the times from an event's trigger to its last fragment.
             #[serde(skip)]
             pub latencies: Latencies,
@@ -118,6 +123,34 @@ pub struct TapSurvey {
 impl From<TapReport> for TapSurvey {
     fn from(TapReport { clients, seen, sent, sampled_out, dropped }: TapReport) -> Self {
         Self { clients, seen, sent, sampled_out, dropped }
+    }
+}
+
+/// Work of the processes that are a builder's filter, in this run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct FilterSurvey {
+    /// Number of processes.
+    pub workers: u32,
+    /// Number of processes that run and can judge events.
+    pub ready: u32,
+    /// Events that were given to the filter, and that it has finished with.
+    pub judged: u64,
+    /// Events that a process kept.
+    pub kept: u64,
+    /// Events that a process dropped.
+    pub dropped: u64,
+    /// Events on which no process gave a verdict.
+    pub failed: u64,
+    /// Processes that were started in place of one that failed.
+    pub restarts: u64,
+    /// The latest failure of a process; empty if there was none.
+    pub fault: String,
+}
+
+impl From<FilterReport> for FilterSurvey {
+    fn from(report: FilterReport) -> Self {
+        let FilterReport { workers, ready, judged, kept, dropped, failed, restarts, fault } = report;
+        Self { workers, ready, judged, kept, dropped, failed, restarts, fault: plain(&fault, MAX_REASON) }
     }
 }
 
@@ -227,6 +260,7 @@ impl Latest<Interim> {
             processor_fraction: self.processor,
             memory_bytes: live.memory_bytes,
             tap: own.tap.map(Into::into),
+            filter: own.filter.clone().map(Into::into),
             latencies,
             ..BuilderLive::default()
         };

@@ -24,7 +24,7 @@ use crate::{
     time::{Instant, Utc, WallClock},
     trigger::numbers::AnnouncementCounts,
     wire::{
-        control::{Begin, BuilderReport, LaneReport, SourceReport},
+        control::{Begin, BuilderReport, FilterReport, LaneReport, MAX_REASON, SourceReport, plain},
         journal::BuilderCounts,
     },
 };
@@ -206,6 +206,7 @@ impl<'a> Summary<'a> {
                 Some(report) => {
                     problems.extend(mismatch(&named, self.books.present(index), report));
                     problems.extend((!report.gone.is_empty()).then(|| format!("{named}: {}", report.gone)));
+                    problems.extend(report.filter.as_ref().and_then(|filter| unjudged(&named, filter)));
                 }
             }
         }
@@ -218,6 +219,15 @@ impl<'a> Summary<'a> {
         let of_triggers = announcements::remarks(&report.triggers);
         self.books.findings().remarks().iter().cloned().chain(of_triggers).chain(of_sources).collect()
     }
+}
+
+/// Returns the problem of a builder whose filter has left events without a verdict.
+fn unjudged(named: &str, filter: &FilterReport) -> Option<String> {
+    let (events, fault) = (counted(filter.failed, "event"), plain(&filter.fault, MAX_REASON));
+    let cause = if fault.is_empty() { fault } else { format!(" (at last, {fault})") };
+    (filter.failed > 0).then(|| {
+        format!("{named}: its filter gave no verdict on {events}{cause}; its log names them: correct the program of the filter")
+    })
 }
 
 /// Returns for each source the sums of the counters of its lanes at all builders.

@@ -10,8 +10,8 @@ use evb_core::{
             Absence, Accepted, Accounted, AlignmentReport, Assignments, Begin, Begun, BuilderAddress,
             BuilderReport, Changes, Clock, ClockDoubt, ClockRelation, ClockRelations, Completions,
             ContradictionReport, Control, DatagramReport, DatagramTimes, Decisions, Episode, Episodes,
-            Exception, Exclusion, Finish, GrantStages, Heartbeat, Hello, HelloReply, Holding, Holdings,
-            LaneReport, LaneState, Learn, Leaving, Live, Load, Message, Name, Outcome, PathReport,
+            Exception, Exclusion, FilterReport, Finish, GrantStages, Heartbeat, Hello, HelloReply, Holding,
+            Holdings, LaneReport, LaneState, Learn, Leaving, Live, Load, Message, Name, Outcome, PathReport,
             ReadingsWanted, ReadoutState, ReadoutStatus, Ready, Reason, Refusal, RefusalReport, Reply,
             Report, Role, RoleReport, Roster, RunEnd, RunParameters, SourceReport, Stop, TapReport,
             TrainReport, Triggers, Welcome,
@@ -366,6 +366,16 @@ fn builder() -> BuilderReport {
         sum: Some(Box::new(lane(0))),
         gone: "3 stored events are gone (1-3)".into(),
         tap: Some(TapReport { clients: 1, seen: 2, sent: 3, sampled_out: 4, dropped: 5 }),
+        filter: Some(FilterReport {
+            workers: 1,
+            ready: 2,
+            judged: 15,
+            kept: 4,
+            dropped: 5,
+            failed: 6,
+            restarts: 7,
+            fault: "worker 1 exited with code 3".into(),
+        }),
     }
 }
 

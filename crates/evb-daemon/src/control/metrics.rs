@@ -397,6 +397,7 @@ fn of_builders(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::
     });
     families.gauges("builder_busy_slots", "Slots that are taken, by what their event waits for.", slots)?;
     of_taps(builders, families)?;
+    of_filters(builders, families)?;
     let latencies = builders.iter().filter_map(|of| Some((label(of), &of.live.as_ref()?.latencies)));
     families.histograms(
         "build_latency_seconds",
@@ -415,6 +416,22 @@ fn of_taps(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::Resu
     });
     let help = "Events that its sink accepted, for each client of its tap, by what became of them.";
     families.counters("builder_tap_events", help, fates)
+}
+
+fn of_filters(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::Result {
+    let filters =
+        || builders.iter().filter_map(|of| Some((of.id.to_string(), of.live.as_ref()?.filter.as_ref()?)));
+    let ready = filters().map(|(id, filter)| (vec![("builder", id)], f64::from(filter.ready)));
+    families.gauges("builder_filter_workers", "Processes of its filter that can judge events.", ready)?;
+    let restarts = filters().map(|(id, filter)| (vec![("builder", id)], filter.restarts));
+    let help = "Processes of its filter that were started in place of one that failed.";
+    families.counters("builder_filter_restarts", help, restarts)?;
+    let verdicts = filters().flat_map(|(id, filter)| {
+        [("kept", filter.kept), ("dropped", filter.dropped), ("failed", filter.failed)]
+            .map(|(verdict, count)| (vec![("builder", id.clone()), ("verdict", verdict.to_owned())], count))
+    });
+    let help = "Events that the processes of its filter have judged, or failed to judge.";
+    families.counters("builder_filter_events", help, verdicts)
 }
 
 #[cfg(test)]

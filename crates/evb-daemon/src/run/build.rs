@@ -10,7 +10,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use evb::{
     PresharedKey, Security,
     builder::{Builder, BuilderConfig},
-    filter::{Filter, Prescale, RequireAligned, RequireComplete, RequireWhole},
+    filter::{Filter, Prescale, ProcessError, RequireAligned, RequireComplete, RequireWhole},
     input::CheckContent,
     role::TurnCounters,
     run_control::Role,
@@ -27,6 +27,7 @@ pub(super) use supervisor::{is_urgent, supervisor};
 
 use super::RunError;
 use crate::{
+    filters::Filters,
     hooks::Hooks,
     inputs::{self, InputError, Inputs},
     log,
@@ -55,6 +56,8 @@ pub(super) struct Shared {
     pub(super) security: Security,
     /// The taps of the builders, which stay from run to run.
     pub(super) taps: Taps,
+    /// The filters of the builders that are processes, which stay from run to run.
+    pub(super) filters: Filters,
 }
 
 impl Shared {
@@ -146,8 +149,16 @@ async fn join_builder(config: &Config, shared: &Shared, entry: &BuilderEntry) ->
         busy_poll: shared.busy_poll,
         ..builder_config(config, entry)
     };
+    let filters = match filters(config, shared, entry) {
+        Ok(filters) => filters,
+        Err(error) => {
+            let (named, reason) = (named(config, Peer::Builder(entry.id)), format!("its filter {error}"));
+            Builder::decline(role, reason.clone()).await;
+            return Err(RunError::Input { named, reason });
+        }
+    };
     let sink = sink::FromConfig::new(entry, shared.hooks.clone());
-    let joined = Builder::connect_filtered(role, filters(config, entry), sink).await;
+    let joined = Builder::connect_filtered(role, filters, sink).await;
     joined.map_err(|error| RunError::Role {
         named: named(config, Peer::Builder(entry.id)),
         error: Arc::new(error),
@@ -283,18 +294,25 @@ fn mtu(config: &Config) -> u32 {
 
 /// Returns the filters in front of the sink: the content check of generated fragments, then the
 /// configured filter.
-fn filters(config: &Config, entry: &BuilderEntry) -> Vec<Box<dyn Filter>> {
+fn filters(
+    config: &Config,
+    shared: &Shared,
+    entry: &BuilderEntry,
+) -> Result<Vec<Box<dyn Filter>>, ProcessError> {
     let mut filters: Vec<Box<dyn Filter>> = Vec::new();
     let generated = inputs::generated(&config.sources);
     if !generated.is_empty() {
         filters.push(Box::new(CheckContent::new(generated)));
     }
-    match entry.filter {
+    match &entry.filter {
         FilterEntry::AcceptAll => {}
-        FilterEntry::Prescale { keep_every } => filters.push(Box::new(Prescale::new(keep_every.into()))),
+        FilterEntry::Prescale { keep_every } => filters.push(Box::new(Prescale::new((*keep_every).into()))),
         FilterEntry::RequireComplete => filters.push(Box::new(RequireComplete)),
         FilterEntry::RequireWhole => filters.push(Box::new(RequireWhole)),
         FilterEntry::RequireAligned => filters.push(Box::new(RequireAligned)),
+        FilterEntry::Process { .. } => {}
     }
-    filters
+    let process = shared.filters.of(entry.id, &entry.filter)?;
+    filters.extend(process.map(|process| -> Box<dyn Filter> { Box::new(process) }));
+    Ok(filters)
 }

@@ -18,8 +18,8 @@ use evb::{
     input::{Capture, CaptureError, Replay, ReplayError},
 };
 use evb_config::{
-    Action, Config, ControlConfig, Hook, Hooks, Input, Origin, Problem, Problems, ReplayFormat, Severity,
-    SinkEntry, ViewersEntry,
+    Action, Config, ControlConfig, FilterEntry, Hook, Hooks, Input, Origin, Problem, Problems, ReplayFormat,
+    Severity, SinkEntry, ViewersEntry,
 };
 use evb_core::{id::Peer, quantities::split_remedy};
 use rustix::fs::Access;
@@ -84,6 +84,9 @@ fn missing_files<'a>(config: &Config, origin: &'a Origin, hosted: &[Peer]) -> Lo
                 let entry = config.builders.iter().find(|entry| entry.id == *id);
                 if let Some(SinkEntry::File { path, .. }) = entry.map(|entry| &entry.sink) {
                     look.at_sink(path, id.number());
+                }
+                if let Some(FilterEntry::Process { command, .. }) = entry.map(|entry| &entry.filter) {
+                    look.at_program("builder.filter.command", command, id.number());
                 }
                 let tap = entry.and_then(|entry| entry.tap.as_ref()?.key_file.as_deref());
                 tap.iter().for_each(|path| look.at_tap(path, id.number()));
@@ -154,15 +157,19 @@ impl Look<'_> {
     fn at_programs(&mut self, hooks: &Hooks, id: u16) {
         for (key, hook) in [("on_start", &hooks.on_start), ("on_stop", &hooks.on_stop)] {
             let Some(Hook { action: Action::Run(words), .. }) = hook else { continue };
-            let Some(name) = words.first() else { continue };
-            let Err(error) = executable(Path::new(name)) else { continue };
-            let reason = format!("cannot run {}: {error}", name.escape_debug());
-            let remedy = "give the path of a program that this user can execute (`chmod +x`), or a name that is found in PATH";
-            // Only an operator can provide a program.
-            let severity = std::mem::replace(&mut self.severity, Severity::Error);
-            self.refuse(&format!("source.input.{key}.run"), Some(id), reason, remedy);
-            self.severity = severity;
+            self.at_program(&format!("source.input.{key}.run"), words, id);
         }
+    }
+
+    fn at_program(&mut self, key: &str, words: &[String], id: u16) {
+        let Some(name) = words.first() else { return };
+        let Err(error) = executable(Path::new(name)) else { return };
+        let reason = format!("cannot run {}: {error}", name.escape_debug());
+        let remedy = "give the path of a program that this user can execute (`chmod +x`), or a name that is found in PATH";
+        // Only an operator can provide a program.
+        let severity = std::mem::replace(&mut self.severity, Severity::Error);
+        self.refuse(key, Some(id), reason, remedy);
+        self.severity = severity;
     }
 
     fn at_replay(&mut self, path: &Path, format: &ReplayFormat, id: u16) {

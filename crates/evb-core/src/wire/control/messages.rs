@@ -195,7 +195,13 @@ messages! {
         datagrams: Option<DatagramReport> = 13, times: Option<DatagramTimes> = 14,
         grant_first_byte_us: Vec<u64> = 15, stages: Option<Box<GrantStages>> = 16,
         refusals: Option<RefusalReport> = 20, sum: Option<Box<LaneReport>> = 21, gone: String = 22,
-        tap: Option<TapReport> = 23,
+        tap: Option<TapReport> = 23, filter: Option<FilterReport> = 24,
+    }
+    /// Work of the processes of a builder's filter in this run. All judged events were kept,
+    /// dropped, or failed to get a verdict.
+    pub struct FilterReport {
+        workers: u32 = 1, ready: u32 = 2, judged: u64 = 3, kept: u64 = 4, dropped: u64 = 5, failed: u64 = 6,
+        restarts: u64 = 7, fault: String = 8,
     }
     /// Events by what became of them at the clients of a builder's tap, over all clients so far.
     #[derive(Copy)]

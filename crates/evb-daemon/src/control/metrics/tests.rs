@@ -2,7 +2,7 @@ use std::{collections::BTreeSet, env, fs, path::Path};
 
 use evb_core::{
     event::Cause,
-    supervisor::{AlignmentState, AlignmentSurvey, BuilderLive, SourceLive, TapSurvey},
+    supervisor::{AlignmentState, AlignmentSurvey, BuilderLive, FilterSurvey, SourceLive, TapSurvey},
 };
 
 use super::*;
@@ -31,6 +31,14 @@ fn status() -> Status {
             sink_size_bytes: Some(2),
             last_commit_age_s: Some(0.5),
             tap: Some(TapSurvey { clients: 2, seen: 10, sent: 1, sampled_out: 6, dropped: 3 }),
+            filter: Some(FilterSurvey {
+                ready: 2,
+                kept: 5,
+                dropped: 4,
+                failed: 1,
+                restarts: 8,
+                ..FilterSurvey::default()
+            }),
             ..BuilderLive::default()
         }),
     };
@@ -97,6 +105,9 @@ fn counters_gauges_and_histograms_are_there() {
         "evb_builder_busy_slots{builder=\"3\",state=\"building\"} 3.0",
         "evb_builder_tap_clients{builder=\"3\"} 2.0",
         "evb_builder_tap_events_total{builder=\"3\",fate=\"sampled_out\"} 6",
+        "evb_builder_filter_workers{builder=\"3\"} 2.0",
+        "evb_builder_filter_restarts_total{builder=\"3\"} 8",
+        "evb_builder_filter_events_total{builder=\"3\",verdict=\"failed\"} 1",
         "evb_build_latency_seconds_count{builder=\"3\"} 3",
         "evb_build_latency_seconds_bucket{le=\"0.000007\",builder=\"3\"} 1",
         "evb_build_latency_seconds_bucket{le=\"+Inf\",builder=\"3\"} 3",
