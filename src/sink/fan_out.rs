@@ -70,7 +70,7 @@ struct Member {
     begun: Option<RunFacts>,
     /// Events of the batch that the sink has accepted.
     accepted: BTreeSet<EventId>,
-    /// Events that the sink has taken since its last commit.
+    /// Events of the batch that the sink has taken, and then committed.
     written: Vec<EventId>,
     /// Events of the batch that the sink has to be offered again.
     held: Vec<EventId>,
@@ -142,7 +142,7 @@ impl Member {
     async fn commit(&mut self) -> Result<(), SinkError> {
         if self.failure.is_none() {
             match self.sink.commit().await {
-                Ok(()) => self.accepted.extend(self.written.drain(..)),
+                Ok(()) => {}
                 Err(error) if error.is_passing() => self.fail(error),
                 Err(error) => return Err(error),
             }
@@ -237,6 +237,7 @@ impl Sink for FanOut {
             let gone = failures.into_iter().flat_map(|error| error.gone).collect();
             return outcome.map_err(|error| error.with_gone(gone));
         }
+        self.required.iter_mut().for_each(|member| member.accepted.extend(member.written.drain(..)));
         let held = self.required.iter_mut().flat_map(|member| member.held.drain(..));
         let held = held.collect::<BTreeSet<EventId>>().into_iter().collect();
         Err(joined(failures, held))

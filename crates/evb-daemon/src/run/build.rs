@@ -146,7 +146,7 @@ async fn join_builder(config: &Config, shared: &Shared, entry: &BuilderEntry) ->
         busy_poll: shared.busy_poll,
         ..builder_config(config, entry)
     };
-    let sink = sink::FromConfig::new(entry, shared.hooks.clone());
+    let sink = sink::from_config(entry, &shared.hooks);
     let joined = Builder::connect_filtered(role, filters(config, entry), sink).await;
     joined.map_err(|error| RunError::Role {
         named: named(config, Peer::Builder(entry.id)),
