@@ -48,7 +48,7 @@ async def store(stream, subject, event):
     headers = {"Nats-Msg-Id": f"{event.run_id}-{event.id}"}
     while True:
         try:
-            return (await stream.publish(subject, message(event), timeout=2, headers=headers)).duplicate
+            return bool((await stream.publish(subject, message(event), timeout=2, headers=headers)).duplicate)
         except Exception as error:
             # The server is away, restarts, or has no room: the builder holds its events meanwhile.
             print(f"event {event.id} is not stored yet: {error!r}", file=sys.stderr, flush=True)

@@ -163,9 +163,12 @@ impl Aside {
 
     /// Queues a call. Without a thread, which `prepare` has reported, there is nobody to call.
     fn call(&self, call: Call) {
-        if let Some(Err(error)) = self.calls.as_ref().map(|calls| calls.try_send(call)) {
+        if self.calls.as_ref().is_some_and(|calls| calls.try_send(call).is_err()) {
             let builder = self.builder;
-            tracing::warn!(builder, %error, "an optional sink of builder {builder} does not answer, and is not told what happens: {REMEDY}");
+            tracing::warn!(
+                builder,
+                "an optional sink of builder {builder} does not answer, and is not told what happens: {REMEDY}"
+            );
         }
     }
 }

@@ -57,7 +57,7 @@ class Consumer:
         """
         while self._left is None or self._left > 0:
             records: dict[_Connection, list[bytes]] = {}
-            ended = []
+            ended: list[_Connection] = []
             while not (records or ended) or not self._arrived.empty():
                 connection, record = self._arrived.get()
                 if connection is None:
