@@ -50,7 +50,7 @@ use aside::Aside;
 /// ```
 #[derive(Default)]
 pub struct FanOut {
-    required: Vec<Member>,
+    required: Vec<RequiredSink>,
     optional: Vec<Aside>,
     /// Events of the batch that optional sinks were offered.
     offered: BTreeSet<EventId>,
@@ -64,7 +64,7 @@ impl fmt::Debug for FanOut {
 }
 
 /// A required sink. The sets never have more events than the builder has slots.
-struct Member {
+struct RequiredSink {
     sink: Box<dyn AnySink>,
     /// The run that the sink has begun.
     begun: Option<RunFacts>,
@@ -84,7 +84,7 @@ impl FanOut {
     pub fn required(mut self, sink: impl Sink) -> Self {
         let (accepted, written, held) = (BTreeSet::new(), Vec::new(), Vec::new());
         let sink = Box::new(sink);
-        self.required.push(Member { sink, begun: None, accepted, written, held, failure: None });
+        self.required.push(RequiredSink { sink, begun: None, accepted, written, held, failure: None });
         self
     }
 
@@ -107,7 +107,7 @@ impl FanOut {
     }
 }
 
-impl Member {
+impl RequiredSink {
     /// Begins a run, unless the sink has begun it. The sink leaves another run that it has begun.
     async fn begin(&mut self, run: &RunFacts) -> Result<(), SinkError> {
         if self.begun.as_ref() == Some(run) {

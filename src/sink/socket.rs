@@ -15,7 +15,7 @@ use evb_core::{event::Event, id::EventId, ledger::OwingChange};
 use evb_file::StreamEncoder;
 
 use super::{RunFacts, Sink, SinkError, file};
-use connection::{Connection, ConsumerError};
+use connection::{ConsumerConnection, ConsumerError};
 
 /// Usual time for which a consumer may take and acknowledge nothing.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -67,7 +67,7 @@ pub struct SocketSink {
     changes: Vec<OwingChange>,
     /// Encoder of the run's stream.
     encoder: Option<StreamEncoder>,
-    connection: Option<Connection>,
+    connection: Option<ConsumerConnection>,
     /// True if a consumer has got a part of the run.
     has_sent: bool,
 }
@@ -114,10 +114,10 @@ impl SocketSink {
     }
 
     /// Returns the connection, which is made if there is none.
-    async fn connected(&mut self) -> Result<&mut Connection, ConsumerError> {
+    async fn connected(&mut self) -> Result<&mut ConsumerConnection, ConsumerError> {
         let header = self.encoder.as_ref().map(StreamEncoder::header).unwrap_or_default();
         if self.connection.is_none() {
-            self.connection = Some(Connection::open(&self.address, self.timeout, header).await?);
+            self.connection = Some(ConsumerConnection::open(&self.address, self.timeout, header).await?);
         }
         self.has_sent = true;
         self.connection.as_mut().ok_or(ConsumerError::Closed)
@@ -125,7 +125,8 @@ impl SocketSink {
 
     /// Closes the connection, whose events that were not acknowledged are offered again.
     fn fail(&mut self, error: &ConsumerError) -> SinkError {
-        let left: Vec<EventId> = self.connection.take().map(Connection::into_owed).unwrap_or_default();
+        let left: Vec<EventId> =
+            self.connection.take().map(ConsumerConnection::into_owed).unwrap_or_default();
         SinkError::passing_but_for(format!("the consumer at {} {error}", self.address), left)
     }
 
@@ -138,7 +139,7 @@ impl SocketSink {
             self.connection = None;
         }
         if self.connection.is_none() {
-            let opened = Connection::open(&self.address, self.timeout.min(GOODBYE), encoder.header());
+            let opened = ConsumerConnection::open(&self.address, self.timeout.min(GOODBYE), encoder.header());
             self.connection = Some(opened.await?);
         }
         match self.connection.take() {

@@ -18,7 +18,7 @@ const PACKAGES: [&str; 2] = ["pytest", "nats-py>=2.7,<3"];
 
 #[derive(Args)]
 pub struct NatsArgs {
-    /// How often each of the two programs is killed.
+    /// Number of times that each of the two programs is killed.
     #[arg(long, default_value_t = 20)]
     kills: u32,
     /// Build the Python package without optimization.

@@ -243,7 +243,7 @@ impl<'t> Section<'t> {
         items.iter().filter_map(table).collect()
     }
 
-    /// Returns a section for each value in a list, or for the value at the key, which may be no list.
+    /// Returns a section for each value in a list, or for the value at the key if it is no list.
     /// The value is the only key of its section.
     pub(super) fn each(&self, key: &'static str) -> Vec<Self> {
         let Some(value) = self.value(key) else { return Vec::new() };

@@ -80,8 +80,8 @@ impl StreamEncoder {
         Some(record.into())
     }
 
-    /// Returns the bytes with which a stream of `length` bytes ends if it is whole: those of a closed
-    /// file, with an index that has no entries.
+    /// Returns the bytes with which a stream of `length` bytes ends if it is whole: those of a
+    /// closed file, with an index that has no entries.
     pub fn closing_block(&self, length: u64) -> Bytes {
         let mut block = Vec::new();
         let closing = ClosingBlock { tag: self.tag, copy: Some(&self.header) };
@@ -186,8 +186,8 @@ impl<R: Read> EventStream<R> {
         &self.bytes
     }
 
-    /// Returns true if the stream has ended as a closed file ends, so that none of its records can be
-    /// missing; false before, and after a stream that was cut off behind a record.
+    /// Returns true if the stream has ended as a closed file ends, so that none of its records can
+    /// be missing; false before, and after a stream that was cut off behind a record.
     pub const fn is_closed(&self) -> bool {
         self.is_closed
     }

@@ -171,7 +171,7 @@ async fn an_event_that_one_sink_loses_reaches_the_others() {
 async fn every_sink_gets_the_facts_of_the_run() {
     let all: [Scripted; 3] = Default::default();
     let [first, second, aside] = &all;
-    for (sink, number) in all.iter().zip([4, 9, 6]) {
+    for (sink, number) in all.iter().zip([9, 4, 6]) {
         *sink.0.number.lock().unwrap() = Some(RunNumber::new(number));
         *sink.0.free.lock().unwrap() = Some(Bytes::mib(number.into()));
     }

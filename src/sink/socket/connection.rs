@@ -55,7 +55,7 @@ pub(super) enum ConsumerError {
 }
 
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct ConsumerConnection {
     reader: ReadHalf<Box<dyn Socket>>,
     writer: WriteHalf<Box<dyn Socket>>,
     /// Time without progress after which the consumer counts as silent.
@@ -73,7 +73,7 @@ pub(super) struct Connection {
     part: Vec<u8>,
 }
 
-impl Connection {
+impl ConsumerConnection {
     /// Connects to a consumer, whose stream begins with a header.
     pub(super) async fn open(
         address: &ConsumerAddress,

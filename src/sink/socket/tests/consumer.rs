@@ -10,7 +10,7 @@ use std::{
 use evb_core::rng::Rng;
 use evb_file::EventStream;
 
-/// What a consumer has kept, whichever of its processes took it.
+/// The events that a consumer has kept, whichever of its processes took them.
 #[derive(Default)]
 pub(super) struct Taken {
     /// Record of each event.
