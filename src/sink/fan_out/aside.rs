@@ -9,8 +9,13 @@ use std::{
 };
 
 use evb_core::{
-    alignment::Episode, builder::SINK_RETRY, event::Event, id::RunNumber, ledger::OwingChange,
-    quantities::counted, units::Bytes,
+    alignment::Episode,
+    builder::SINK_RETRY,
+    event::Event,
+    id::{EventId, RunNumber},
+    ledger::OwingChange,
+    quantities::counted,
+    units::Bytes,
 };
 use tokio::{
     sync::{mpsc, oneshot},
@@ -18,7 +23,7 @@ use tokio::{
 };
 
 use super::any::AnySink;
-use crate::sink::{HeldEvents, RunFacts, Sink, SinkError, with_remedy};
+use crate::sink::{RunFacts, Sink, SinkError, with_remedy};
 
 /// Most events that wait for an optional sink.
 pub(super) const WAITING: usize = 1024;
@@ -83,7 +88,8 @@ impl Aside {
             let begun = crate::threads::start("optional sink", move || {
                 let _builder = span.entered();
                 let (run, told, refused) = (None, None, 0);
-                let worker = Worker { sink, bytes, run, has_begun: false, told, refused, written: 0 };
+                let worker =
+                    Worker { sink, bytes, run, has_begun: false, told, refused, written: Vec::new() };
                 runtime.block_on(worker.run(to_call));
             });
             begun.map_err(refused)?;
@@ -184,7 +190,7 @@ struct Worker {
     /// Events of the run that the sink did not accept.
     refused: u64,
     /// Events since the last commit.
-    written: u64,
+    written: Vec<EventId>,
 }
 
 impl Worker {
@@ -223,7 +229,7 @@ impl Worker {
             Err(_) => ready,
         };
         match taken {
-            Ok(()) => self.written += 1,
+            Ok(()) => self.written.push(event.id),
             Err(error) if self.has_begun && !error.is_passing() => {
                 // This event alone is lost.
                 self.refused += 1;
@@ -247,12 +253,12 @@ impl Worker {
 
     /// Lets the sink commit, unless the batch has failed.
     async fn commit(&mut self, outcome: Result<(), SinkError>) -> Result<(), SinkError> {
-        if outcome.is_err() || self.written == 0 {
+        if outcome.is_err() || self.written.is_empty() {
             return outcome;
         }
         let committed = self.sink.commit().await;
         match &committed {
-            Ok(()) => self.written = 0,
+            Ok(()) => self.written.clear(),
             Err(error) => self.refuse(error, 0),
         }
         committed
@@ -260,12 +266,8 @@ impl Worker {
 
     /// Counts events that the sink did not accept: some of those since the last commit, and `more`.
     fn refuse(&mut self, error: &SinkError, more: u64) {
-        let held = match &error.held {
-            HeldEvents::These(events) => (events.len() as u64).min(self.written),
-            _ => self.written,
-        };
-        self.refused += held + more;
-        self.written = 0;
+        let is_refused = |event: &EventId| !error.is_passing() || error.holds(*event);
+        self.refused += self.written.drain(..).filter(is_refused).count() as u64 + more;
     }
 
     async fn answer(&mut self, call: Call) {

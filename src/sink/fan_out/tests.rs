@@ -225,8 +225,8 @@ async fn an_optional_sink_never_holds_an_event_and_its_queue_has_a_limit() {
     let missed = sinks.optional[0].close().await.unwrap();
     let taken = sink.taken().len();
     assert_eq!(missed, (events.len() - taken) as u64);
-    // One batch may be at the sink while another one waits.
-    assert!((WAITING..=2 * WAITING).contains(&taken), "{taken}");
+    // One batch may be at the sink while another one waits, with the beginning of the run.
+    assert!((WAITING - 1..=2 * WAITING).contains(&taken), "{taken}");
 
     sink.0.hangs.store(true, Relaxed);
     sinks.begin(&facts(2)).await.unwrap();
