@@ -6,7 +6,7 @@ pub use crate::{
     fragment::{Fragment, Timestamp},
     id::{BuilderId, EventId, RunNumber, SourceId},
     local::{LocalRun, LocalSystem},
-    sink::{ChannelSink, FileSink, FnSink, NullSink, Sink, SinkError},
+    sink::{ChannelSink, FileSink, FnSink, NullSink, Sink, SinkError, SocketSink},
     source::{BlockingSource, PushError, Readout, Source, SourceConfig},
     supervisor::{RunPlan, Supervisor, SupervisorConfig, SupervisorHandle, TriggerKind},
     units::{Bytes, Frequency, Rate},

@@ -3,8 +3,10 @@
 mod channel;
 mod closure;
 mod facts;
+mod fan_out;
 mod file;
 mod null;
+mod socket;
 pub(crate) mod stage;
 
 use std::{collections::BTreeSet, fmt, future::Future};
@@ -21,8 +23,10 @@ use evb_core::{
 pub use channel::{ChannelSink, EventReceiver};
 pub use closure::FnSink;
 pub use facts::RunFacts;
+pub use fan_out::FanOut;
 pub use file::FileSink;
 pub use null::NullSink;
+pub use socket::SocketSink;
 
 /// Reason for which a sink did not accept events.
 ///

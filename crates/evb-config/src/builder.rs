@@ -1,6 +1,10 @@
 //! `[[builder]]`: one event builder, its filter and its sink.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use evb_core::{
     id::BuilderId,
@@ -8,12 +12,12 @@ use evb_core::{
 };
 use evb_shaper::BudgetGroup;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
 use super::{
     endpoint::Endpoint,
-    forms::{Address, As, DataRate, FilePath, Positive, Quantity, Whole, seconds},
-    input::check_program,
+    forms::{Address, As, DataRate, FilePath, Form, Positive, Quantity, Whole, seconds, wrong, yes},
+    input::{LONGEST_SOCKET, check_program},
     name::Name,
     section::Section,
     tap::{self, TapEntry},
@@ -36,8 +40,11 @@ pub struct BuilderEntry {
     /// because sources connect to exactly this address.
     #[serde(with = "As::<Address>")]
     pub listen: Endpoint,
-    /// The destination of the builder's events; see the table of sinks in this section.
-    pub sink: SinkEntry,
+    /// The destination of the builder's events, or [several](hand-over.md#several-sinks) in a list;
+    /// see the table of sinks in this section.
+    #[serde(rename = "sink", deserialize_with = "apart")]
+    #[cfg_attr(test, schemars(with = "OneOrMore"))]
+    pub sinks: Vec<SinkEntry>,
     /// The rule by which events go to the sink; see the table of filters in this section.
     ///
     /// Default: accept all
@@ -130,9 +137,102 @@ pub enum SinkEntry {
         /// Default: `"none"`
         #[serde(default)]
         fsync: Fsync,
+        /// Only in a list: if false, the sink never holds an event, and misses those that it does
+        /// not accept at once.
+        ///
+        /// Default: `true`
+        #[serde(default = "yes")]
+        required: bool,
+    },
+    /// A sink that [hands events over](hand-over.md) to another program, which acknowledges each.
+    Socket {
+        /// The address at which the program listens, or the path of its Unix socket, which has a
+        /// `/`.
+        #[serde(with = "As::<Consumer>")]
+        address: ConsumerAddress,
+        /// The time for which the program may take and acknowledge nothing while events wait. After
+        /// it, evb closes the connection, and connects again.
+        ///
+        /// Default: `"10 s"`
+        #[serde(default = "seconds::<10>", with = "As::<Positive<Duration>>")]
+        timeout: Duration,
+        /// Only in a list: if false, the sink never holds an event, and misses those that it does
+        /// not accept at once.
+        ///
+        /// Default: `true`
+        #[serde(default = "yes")]
+        required: bool,
     },
     /// A sink that discards all events.
     Null,
+}
+
+impl SinkEntry {
+    /// Returns true if an event needs this sink to be accepted.
+    pub fn is_required(&self) -> bool {
+        match self {
+            Self::File { required, .. } | Self::Socket { required, .. } => *required,
+            Self::Null => true,
+        }
+    }
+
+    /// Returns the directory of event files; `None` for another kind of sink.
+    pub fn directory(&self) -> Option<&Path> {
+        match self {
+            Self::File { path, .. } => Some(path),
+            Self::Socket { .. } | Self::Null => None,
+        }
+    }
+}
+
+/// The sinks as the configuration gives them, for the schema.
+#[cfg(test)]
+#[derive(schemars::JsonSchema)]
+#[schemars(untagged)]
+#[expect(dead_code, reason = "only its schema is used")]
+enum OneOrMore {
+    One(SinkEntry),
+    More(#[schemars(length(min = 1))] Vec<SinkEntry>),
+}
+
+/// Leaves the sinks to [`read_sinks`], which reads each of a list.
+fn apart<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SinkEntry>, D::Error> {
+    IgnoredAny::deserialize(deserializer).map(|_| Vec::new())
+}
+
+/// The address of a program that takes events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConsumerAddress {
+    /// A port of a host.
+    Tcp(Endpoint),
+    /// The path of a Unix socket.
+    Unix(PathBuf),
+}
+
+/// The form of a [`ConsumerAddress`].
+pub(super) struct Consumer;
+
+impl Form for Consumer {
+    type Value = ConsumerAddress;
+    const EXAMPLE: &'static str = "127.0.0.1:7401";
+
+    fn parse(text: &str) -> Result<ConsumerAddress, String> {
+        if !text.contains('/') {
+            let remedy = "write \"host:port\", as \"127.0.0.1:7401\", or the path of a Unix socket with a `/`, as \"./consumer\"";
+            let parsed = text
+                .parse()
+                .map_err(|error| wrong(format_args!("`{text}` is not an address: {error}"), remedy));
+            return parsed.map(ConsumerAddress::Tcp);
+        }
+        if text.len() > LONGEST_SOCKET {
+            let reason = format!(
+                "the path of a socket has at most {LONGEST_SOCKET} bytes, and this one {}",
+                text.len()
+            );
+            return Err(wrong(reason, "use a shorter path"));
+        }
+        FilePath::parse(text).map(ConsumerAddress::Unix)
+    }
 }
 
 /// The point at which events are forced to disk.
@@ -215,17 +315,52 @@ fn usual_rotation() -> Bytes {
 const LEAST_ROTATE: Bytes = Bytes::kib(4);
 
 pub(super) fn read(section: &Section<'_>, id: u16) -> Option<BuilderEntry> {
-    let entry = BuilderEntry { id: BuilderId::new(id), ..section.read()? };
+    let mut entry = BuilderEntry { id: BuilderId::new(id), ..section.read()? };
     section.allow_peer_address("listen", &entry.listen);
     entry.tap.iter().for_each(|entry| tap::check(entry, section));
-    if let SinkEntry::File { rotate, .. } = entry.sink
-        && rotate < LEAST_ROTATE
-    {
-        let reason = format!("event files would end after only {rotate}");
-        section.refuse("sink.rotate", reason, format!("give at least {LEAST_ROTATE}"));
-    }
     if let FilterEntry::Process { command, .. } = &entry.filter {
         check_program(section, "filter.command", command, "command = [\"python3\", \"/opt/daq/l1.py\"]");
     }
+    entry.sinks = read_sinks(section)?;
     section.finish(entry)
+}
+
+/// One of the sinks.
+#[derive(Deserialize)]
+struct GivenSink {
+    sink: SinkEntry,
+}
+
+/// Reads the sink of a builder, or each in a list; `None` if one of them has a problem.
+fn read_sinks(builder: &Section<'_>) -> Option<Vec<SinkEntry>> {
+    let sections = builder.each("sink");
+    let read =
+        |section: &Section<'_>| section.read::<GivenSink>().and_then(|given| section.finish(given.sink));
+    let sinks = sections.iter().map(|section| read(section).inspect(|sink| check_sink(sink, section)));
+    let sinks = sinks.collect::<Vec<_>>().into_iter().collect::<Option<Vec<SinkEntry>>>()?;
+    let directories = sinks.iter().filter_map(SinkEntry::directory).collect::<Vec<_>>();
+    if directories.len() > directories.iter().collect::<BTreeSet<_>>().len() {
+        let reason = "two sinks of this builder would write into the same directory";
+        builder.refuse("sink", reason, "give each a `path` of its own, or remove one of them");
+    } else if sections.is_empty() && builder.has("sink") {
+        let remedy = "write at least one, such as { kind = \"file\", path = \"out\" }";
+        builder.refuse("sink", "the list of sinks is empty", remedy);
+    } else if builder.has("sink") && !sinks.iter().any(SinkEntry::is_required) {
+        let reason = "the builder has no required sink, so that nothing would hold an event until it is safe";
+        builder.refuse("sink", reason, "remove required = false from a sink that must have every event");
+    }
+    Some(sinks)
+}
+
+fn check_sink(sink: &SinkEntry, section: &Section<'_>) {
+    match sink {
+        SinkEntry::File { rotate, .. } if *rotate < LEAST_ROTATE => {
+            let reason = format!("event files would end after only {rotate}");
+            section.refuse("sink.rotate", reason, format!("give at least {LEAST_ROTATE}"));
+        }
+        SinkEntry::Socket { address: ConsumerAddress::Tcp(address), .. } => {
+            section.allow_peer_address("sink.address", address);
+        }
+        _ => {}
+    }
 }

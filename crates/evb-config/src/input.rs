@@ -372,7 +372,7 @@ impl Form for Run {
 
 /// The longest path of a Unix socket: the kernel has room for 108 bytes, of which the last is 0
 /// (unix(7), `sun_path`).
-const LONGEST_SOCKET: usize = 107;
+pub(super) const LONGEST_SOCKET: usize = 107;
 
 impl GivenInput {
     /// Returns the input of source `id`, after checks; `shared` is the multicast group of the

@@ -64,7 +64,7 @@ use evb_shaper::{ByteMeasure, Pace, Shaping, cost::PacketCost, out_of_order_memo
 use toml::de::DeTable;
 
 pub use alignment::{Alignment, AlignmentConfig, GENERATED_INTERVAL, OnSlip};
-pub use builder::{BuilderEntry, FilterEntry, Fsync, OnFailure, SinkEntry};
+pub use builder::{BuilderEntry, ConsumerAddress, FilterEntry, Fsync, OnFailure, SinkEntry};
 pub use classes::{ClassEntry, ClassesConfig};
 pub use control::{ControlConfig, ViewersEntry};
 pub use division::nine_tenths;

@@ -55,8 +55,9 @@ pub(super) struct Section<'t> {
     path: String,
     span: Range<usize>,
     entries: Option<&'t DeTable<'t>>,
-    /// A text in place of a table: `sink = "null"` means `sink = { kind = "null" }`.
-    kind: Option<&'t Spanned<DeValue<'t>>>,
+    /// The only key of a section that has no table, and its value: `sink = "null"` means
+    /// `sink = { kind = "null" }`.
+    only: Option<(&'static str, &'t Spanned<DeValue<'t>>)>,
     /// Id that replaces `{id}` in texts of the table.
     id: Option<u16>,
     /// Keys that are read apart from the struct.
@@ -79,7 +80,7 @@ impl<'t> Section<'t> {
             path: path.to_owned(),
             span,
             entries,
-            kind: None,
+            only: None,
             id: None,
             apart: &[],
             wrong: RefCell::default(),
@@ -112,11 +113,12 @@ impl<'t> Section<'t> {
     /// Returns the value at a key, or at a path of keys such as `input.listen`.
     pub(super) fn value(&self, path: &str) -> Option<&'t Spanned<DeValue<'t>>> {
         let (first, rest) = path.split_once('.').unwrap_or((path, ""));
-        let mut found = self.entries.and_then(|entries| entries.get(first));
+        let only = self.only.filter(|(key, _)| *key == first).map(|(_, value)| value);
+        let mut found = self.entries.and_then(|entries| entries.get(first)).or(only);
         for key in rest.split_terminator('.') {
             found = found.and_then(|value| value.get_ref().as_table()).and_then(|table| table.get(key));
         }
-        found.or_else(|| self.kind.filter(|_| path == "kind"))
+        found
     }
 
     pub(super) fn has(&self, path: &str) -> bool {
@@ -239,6 +241,19 @@ impl<'t> Section<'t> {
             entries.map(|entries| Self::new(self.notes, &path, item.span(), Some(entries)))
         };
         items.iter().filter_map(table).collect()
+    }
+
+    /// Returns a section for each value in a list, or for the value at the key if it is no list.
+    /// The value is the only key of its section.
+    pub(super) fn each(&self, key: &'static str) -> Vec<Self> {
+        let Some(value) = self.value(key) else { return Vec::new() };
+        let alone = std::slice::from_ref(value);
+        let values = value.get_ref().as_array().map_or(alone, |values| values);
+        let section = |value: &'t Spanned<DeValue<'t>>| {
+            let section = Self::new(self.notes, &self.path, value.span(), None);
+            Self { only: Some((key, value)), id: self.id, ..section }
+        };
+        values.iter().map(section).collect()
     }
 
     /// Reports the keys of the table that are not among the known ones.

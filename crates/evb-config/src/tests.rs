@@ -8,6 +8,7 @@ mod golden;
 mod mistakes;
 mod schema;
 mod security;
+mod sinks;
 mod values;
 
 use super::{Config, Problems, read};

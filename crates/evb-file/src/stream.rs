@@ -4,6 +4,7 @@
 mod tests;
 
 use std::{
+    convert::Infallible,
     io::{self, Read},
     path::{Path, PathBuf},
 };
@@ -17,6 +18,7 @@ use crate::{
         FileHeader, FileTag, Flaw, FormatVersion, HeaderFlaw, Prefix, Record, encode_record, record_size,
         reseal,
     },
+    index::ClosingBlock,
     reader::{EventFile, event_of},
     writer::FileIdentity,
 };
@@ -78,6 +80,19 @@ impl StreamEncoder {
         Some(record.into())
     }
 
+    /// Returns the bytes with which a stream of `length` bytes ends if it is whole: those of a
+    /// closed file, with an index that has no entries.
+    pub fn closing_block(&self, length: u64) -> Bytes {
+        let mut block = Vec::new();
+        let closing = ClosingBlock { tag: self.tag, copy: Some(&self.header) };
+        let written = closing.write(&mut [], length, |piece| -> Result<(), Infallible> {
+            block.extend_from_slice(piece);
+            Ok(())
+        });
+        written.unwrap_or_else(|never| match never {});
+        block.into()
+    }
+
     /// Makes a record that a [`EventStream`] of the same run has read one of this stream.
     pub fn adopt(&self, record: &Record, bytes: &mut [u8]) {
         let head = bytes.len().min(record.head_length.as_usize());
@@ -119,6 +134,7 @@ pub struct EventStream<R> {
     /// The last record, with its bytes.
     last: Option<Record>,
     bytes: Vec<u8>,
+    is_closed: bool,
 }
 
 impl<R: Read> EventStream<R> {
@@ -137,7 +153,17 @@ impl<R: Read> EventStream<R> {
         }
         let (header, tag) = FileHeader::decode(&bytes).map_err(flawed)?;
         let at = Some(length);
-        Ok(Self { from, name, header, header_bytes: bytes, tag, at, last: None, bytes: Vec::new() })
+        Ok(Self {
+            from,
+            name,
+            header,
+            header_bytes: bytes,
+            tag,
+            at,
+            last: None,
+            bytes: Vec::new(),
+            is_closed: false,
+        })
     }
 
     /// Returns the name of the stream, as given to [`Self::new`].
@@ -160,6 +186,12 @@ impl<R: Read> EventStream<R> {
         &self.bytes
     }
 
+    /// Returns true if the stream has ended as a closed file ends, so that none of its records can
+    /// be missing; false before, and after a stream that was cut off behind a record.
+    pub const fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
     /// Returns the event of the record that was returned last, or an error if it is damaged.
     pub fn event(&self) -> Result<Event, ReadError> {
         let read = self.last.as_ref().ok_or(Flaw::Magic).and_then(|record| {
@@ -177,12 +209,13 @@ impl<R: Read> EventStream<R> {
     /// Reads the record that begins at `offset`; `None` at the end of the stream.
     fn read(&mut self, offset: u64) -> Result<Option<Record>, ReadError> {
         let failed = FileError::of("read", &self.name);
-        let Self { from, bytes, tag, .. } = self;
+        let Self { from, bytes, tag, is_closed, .. } = self;
         bytes.clear();
         let read = (|| -> io::Result<Result<Option<Record>, Flaw>> {
             let prefix = tag.version.record_prefix() as u64;
             let found = more(from, bytes, prefix)?;
-            if found == 0 || bytes.starts_with(&tag.version.index_magic()) {
+            *is_closed = bytes.starts_with(&tag.version.index_magic());
+            if found == 0 || *is_closed {
                 return Ok(Ok(None));
             }
             let prefix = match Prefix::decode(bytes, if found < prefix { found } else { u64::MAX }, *tag) {

@@ -8,9 +8,8 @@
         print(event.id, [len(fragment.payload) for fragment in event.fragments])
 
 ``open`` reads files. ``Source`` and ``Builder`` take part in a run, ``LocalSystem`` is a whole
-system in this process, ``Control`` gives commands to evbd, and ``tap`` shows events of a run that
-goes on. Arrays need NumPy; all else works
-without it. Processes that use ``Source``, ``Builder`` or ``LocalSystem`` must not fork afterwards:
+system in this process, ``Control`` gives commands to evbd, ``tap`` shows events of a run that
+goes on, and ``receive`` takes all events of builders. Arrays need NumPy; all else works without it. Processes that use ``Source``, ``Builder`` or ``LocalSystem`` must not fork afterwards:
 let ``multiprocessing`` use ``spawn``.
 """
 
@@ -31,6 +30,7 @@ from ._events import Change, Episode, Event, Fragment, alignment_text, cause_tex
 from ._evb import Finding, __version__
 from ._files import EventFile, EventFiles, open
 from ._roles import Builder, Clock, LocalSystem, Outcome, Source
+from ._receive import Consumer, receive
 from ._tap import Tap, tap
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "Change",
     "Clock",
     "Columns",
+    "Consumer",
     "Control",
     "ControlError",
     "DamageWarning",
@@ -63,5 +64,6 @@ __all__ = [
     "alignment_text",
     "cause_text",
     "open",
+    "receive",
     "tap",
 ]

@@ -23,18 +23,24 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Iterator, Sequence
     from types import TracebackType
+    from typing import Protocol
 
     from ._events import Event
+
+    class Readable(Protocol):
+        def read(self, size: int, /) -> bytes: ...
 
 _EVENTS = 4096
 """Default number of events of a batch."""
 _WAITING = 64
 """Number of records that wait for the program; further ones wait at the tap."""
+_CLOSING = b"EVX2"
+"""Beginning of the block with which a whole stream ends."""
 _LONGEST = 1 << 30
 """Limit of the length of a header or record, in bytes."""
 
-_HEADER = struct.Struct("<12xI")
-_RECORD = struct.Struct("<8xQ")
+HEADER = struct.Struct("<12xI")
+RECORD = struct.Struct("<8xQ")
 
 
 class Tap:
@@ -126,43 +132,39 @@ class _OfRunControl(ControlError):
     """Run control refused a request that was meant for a tap."""
 
 
-class _Stream:
-    """The events of one tap."""
+class Records:
+    """The records of a stream, and the events in them."""
 
-    def __init__(self, address: str, path: str, key: str | None, timeout: float) -> None:
+    _header = b""
+    is_whole = False
+    """True after the end of a stream of which nothing is missing."""
+
+    def __init__(self, address: str, source: Readable, sock: socket.socket) -> None:
         self.address = address
-        self._answer, self._socket = _ask(address, path, key, timeout)
+        self._source, self._socket = source, sock
         # The next event may be long in coming.
-        self._socket.settimeout(None)
-        self.client = int(self._answer.headers["evb-tap-client"])
-        self._header = b""
+        sock.settimeout(None)
         self._is_closed = False
-
-    def pass_on(self, to: queue.Queue[tuple[_Stream, bytes | Exception | None]]) -> None:
-        """Pass on the records of the stream, then None, or the reason for which it was cut off."""
-        end: Exception | None = None
-        try:
-            self._header = self._part(_HEADER) or b""
-            while self._header and (record := self._part(_RECORD)):
-                to.put((self, record))
-        except (OSError, ValueError, http.client.HTTPException) as error:
-            if not self._is_closed:
-                end = ControlError(f"the tap at {self.address} was cut off: {error}; check that its evbd still runs, and ask again")
-        to.put((self, end))
 
     def _part(self, prefix: struct.Struct) -> bytes | None:
         """Read a header or a record, whose prefix has its length; None at the end."""
-        begin = self._answer.read(prefix.size)
-        if not begin:
+        begin = self._source.read(prefix.size)
+        if not begin or begin.startswith(_CLOSING):
+            self.is_whole = begin.startswith(_CLOSING)
             return None
+        if len(begin) < prefix.size:
+            raise ValueError("it ends within a record")
         (length,) = prefix.unpack(begin)
         if not prefix.size <= length <= _LONGEST:
             raise ValueError(f"it sent a length of {length} bytes")
-        return begin + self._answer.read(length - prefix.size)
+        rest = self._source.read(length - prefix.size)
+        if len(rest) < length - prefix.size:
+            raise ValueError("it ends within a record")
+        return begin + rest
 
     def batches(self, records: list[bytes]) -> Iterator[Batch]:
         """Return records as batches: they are those of a file that has them."""
-        file = os.memfd_create("evb tap", os.MFD_CLOEXEC)
+        file = os.memfd_create("evb", os.MFD_CLOEXEC)
         try:
             with open(file, "wb", closefd=False) as out:
                 out.writelines([self._header, *records])
@@ -173,7 +175,7 @@ class _Stream:
         reader = native.batches(len(records))
         while (found := reader.next()) is not None:
             for finding in found.findings():
-                warnings.warn(f"tap {self.address}: {finding.text}", DamageWarning, stacklevel=3)
+                warnings.warn(f"{self.address}: {finding.text}", DamageWarning, stacklevel=3)
             if len(found):
                 yield Batch(found, None)
 
@@ -183,6 +185,27 @@ class _Stream:
             self._socket.shutdown(2)
         except OSError:
             pass
+
+
+class _Stream(Records):
+    """The events of one tap."""
+
+    def __init__(self, address: str, path: str, key: str | None, timeout: float) -> None:
+        answer, sock = _ask(address, path, key, timeout)
+        super().__init__(address, answer, sock)
+        self.client = int(answer.headers["evb-tap-client"])
+
+    def pass_on(self, to: queue.Queue[tuple[_Stream, bytes | Exception | None]]) -> None:
+        """Pass on the records of the stream, then None, or the reason for which it was cut off."""
+        end: Exception | None = None
+        try:
+            self._header = self._part(HEADER) or b""
+            while self._header and (record := self._part(RECORD)):
+                to.put((self, record))
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            if not self._is_closed:
+                end = ControlError(f"the tap at {self.address} was cut off: {error}; check that its evbd still runs, and ask again")
+        to.put((self, end))
 
 
 def _ask(address: str, path: str, key: str | None, timeout: float) -> tuple[http.client.HTTPResponse, socket.socket]:

@@ -91,8 +91,9 @@ impl DescriptorSum {
             Peer::Builder(id) => {
                 self.control += OF_ROLE;
                 self.lanes += sources * at_builder;
-                let sink = config.builders.iter().find(|entry| entry.id == id).map(|entry| &entry.sink);
-                self.files += u64::from(matches!(sink, Some(SinkEntry::File { .. }))) * OF_SINK;
+                let sinks =
+                    config.builders.iter().filter(|entry| entry.id == id).flat_map(|entry| &entry.sinks);
+                self.files += sinks.filter(|sink| **sink != SinkEntry::Null).count() as u64 * OF_SINK;
             }
         }
     }

@@ -310,7 +310,7 @@ impl<'t> Value<'_, 't> {
         }
         let mut section = Section::new(above.notes, &above.key_path(self.key), value.span(), entries);
         section.id = above.id;
-        section.kind = kind;
+        section.only = kind.map(|value| ("kind", value));
         if [BY_KIND, BY_KIND_OF_TABLE].contains(&self.of) {
             section.apart = &["kind"];
         }
@@ -440,6 +440,11 @@ impl<'de> Deserializer<'de> for Value<'_, '_> {
         visitor.visit_seq(SeqDeserializer::new(texts.into_iter()))
     }
 
+    /// Leaves a value to be read apart.
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StopReason> {
+        visitor.visit_unit()
+    }
+
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StopReason> {
         if self.given.is_some() { visitor.visit_some(self) } else { visitor.visit_none() }
     }
@@ -481,6 +486,6 @@ impl<'de> Deserializer<'de> for Value<'_, '_> {
 
     forward_to_deserialize_any! {
         i8 i16 i32 i64 i128 u8 u16 u32 u128 f32 f64 char str bytes byte_buf unit unit_struct newtype_struct
-        tuple tuple_struct map identifier ignored_any
+        tuple tuple_struct map identifier
     }
 }

@@ -92,7 +92,9 @@ fn ids_expand_with_their_templates() {
     let format = ReplayFormat::Km3net { module: 21 };
     assert_eq!(last.input, Input::Replay { path: "in/22.dat".into(), format, on: MadeOn::Decision });
     assert_eq!(config.builders[14].listen.to_string(), "10.77.2.15:7115");
-    assert!(matches!(&config.builders[14].sink, SinkEntry::File { path, .. } if path.ends_with("b15")));
+    assert!(
+        matches!(&config.builders[14].sinks[..], [SinkEntry::File { path, .. }] if path.ends_with("b15"))
+    );
 }
 
 #[test]

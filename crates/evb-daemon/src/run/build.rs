@@ -157,7 +157,7 @@ async fn join_builder(config: &Config, shared: &Shared, entry: &BuilderEntry) ->
             return Err(RunError::Input { named, reason });
         }
     };
-    let sink = sink::FromConfig::new(entry, shared.hooks.clone());
+    let sink = sink::from_config(entry, &shared.hooks);
     let joined = Builder::connect_filtered(role, filters, sink).await;
     joined.map_err(|error| RunError::Role {
         named: named(config, Peer::Builder(entry.id)),

@@ -82,9 +82,9 @@ fn missing_files<'a>(config: &Config, origin: &'a Origin, hosted: &[Peer]) -> Lo
             }
             Peer::Builder(id) => {
                 let entry = config.builders.iter().find(|entry| entry.id == *id);
-                if let Some(SinkEntry::File { path, .. }) = entry.map(|entry| &entry.sink) {
-                    look.at_sink(path, id.number());
-                }
+                let directories =
+                    entry.iter().flat_map(|entry| &entry.sinks).filter_map(SinkEntry::directory);
+                directories.for_each(|path| look.at_sink(path, id.number()));
                 if let Some(FilterEntry::Process { command, .. }) = entry.map(|entry| &entry.filter) {
                     look.at_program("builder.filter.command", command, id.number());
                 }

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use evb_config::{BuilderEntry, Config, SinkEntry};
+use evb_config::{Config, SinkEntry};
 use evb_core::{
     id::{BuilderId, Peer, SourceId},
     ledger::{Latency, PacingSummary, PathSummary, RunReport},
@@ -69,11 +69,9 @@ impl Publisher {
 
     /// Notes where the hosted builders of a configuration write event files.
     pub(super) fn note_files(&mut self, config: &Config, hosted: &[Peer]) {
-        let of_builder = |builder: &BuilderEntry| match &builder.sink {
-            SinkEntry::File { path, .. } if hosted.contains(&Peer::Builder(builder.id)) => Some(path.clone()),
-            _ => None,
-        };
-        self.files = config.builders.iter().filter_map(of_builder).collect();
+        let here = config.builders.iter().filter(|builder| hosted.contains(&Peer::Builder(builder.id)));
+        let directories = here.flat_map(|builder| &builder.sinks).filter_map(SinkEntry::directory);
+        self.files = directories.map(Path::to_owned).collect();
         self.files.sort();
         self.files.dedup();
     }

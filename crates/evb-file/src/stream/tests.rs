@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::{EventStream, StreamEncoder};
 use crate::{
-    ReadError,
+    EventFile, IndexState, ReadError,
     samples::{BUILDER, any_event, identity, write},
 };
 
@@ -65,4 +65,28 @@ proptest! {
             prop_assert!(reader.event().is_err(), "byte {place} was changed, and nobody has noticed");
         }
     }
+}
+
+/// A stream that is kept as a file is one whose index names no event.
+#[test]
+fn a_whole_stream_says_so_and_is_an_event_file() {
+    let encoder = StreamEncoder::new(&identity(BUILDER));
+    let id = evb_core::id::EventId::FIRST;
+    let of = identity(BUILDER);
+    let event = evb_core::event::Event::empty(id, of.run, of.epoch, of.builder);
+    let mut stream = [encoder.header(), encoder.record(&event).unwrap()].concat();
+    let mut cut_off = EventStream::new(&stream[..], "test").unwrap();
+    assert!(cut_off.by_ref().all(|record| record.is_ok()) && !cut_off.is_closed());
+    stream.extend_from_slice(&encoder.closing_block(stream.len() as u64));
+    let mut whole = EventStream::new(&stream[..], "test").unwrap();
+    assert!(!whole.is_closed());
+    assert_eq!(whole.by_ref().map(|record| record.unwrap().event).collect::<Vec<_>>(), [id]);
+    assert!(whole.is_closed());
+
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("run000001_b01_0000.evb");
+    fs::write(&path, &stream).unwrap();
+    let file = EventFile::open(&path).unwrap();
+    assert_eq!(file.index_state(), IndexState::Present);
+    assert_eq!(file.event(id).unwrap().map(|event| event.id), Some(id));
 }

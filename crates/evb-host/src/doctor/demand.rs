@@ -59,8 +59,8 @@ pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
 
 /// Returns the rate at which the roles here copy bytes while their links are full; `None` if a
 /// link's rate is not configured, or no source or builder is here. A source copies every byte into
-/// its socket; a builder copies every byte out of its socket, and once more into the page cache if
-/// it writes files. Roles with the same address share a link.
+/// its socket; a builder copies every byte out of its socket, and once more for
+/// each sink into the page cache or a socket. Roles with the same address share a link.
 fn copies(config: &Config, here: &[Role]) -> Option<Rate> {
     let link = |own: Option<Rate>| own.or(config.network.link_rate);
     let mut links: BTreeMap<(bool, String), Rate> = BTreeMap::new();
@@ -68,8 +68,8 @@ fn copies(config: &Config, here: &[Role]) -> Option<Rate> {
         links.insert((false, source.link_name()), link(source.link_rate)?);
     }
     for builder in config.builders.iter().filter(|builder| here.contains(&Role::Builder(builder.id))) {
-        let times = if matches!(builder.sink, SinkEntry::File { .. }) { 2 } else { 1 };
-        let rate = link(builder.link_rate)? * times;
+        let times = 1 + builder.sinks.iter().filter(|sink| **sink != SinkEntry::Null).count();
+        let rate = link(builder.link_rate)? * times as u64;
         let all = links.entry((true, builder.port_name().to_owned())).or_insert(rate);
         *all = rate.max(*all);
     }

@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serializer, ser};
 
 use crate::{
+    builder::Consumer,
     clock::PartsPerMillion,
     control::Viewers,
     counter::{ANY, FirstValue},
@@ -88,6 +89,13 @@ impl Shown for Address {
         let description =
             "An address as `host:port`; a host is a name, an IPv4 address or an IPv6 address in brackets.";
         text(description, Self::EXAMPLE, "(\\[[^\\[\\]]+\\]|[A-Za-z0-9._-]+):[0-9]+")
+    }
+}
+
+impl Shown for Consumer {
+    fn schema() -> Schema {
+        let description = "An address as `host:port`, or the path of a Unix socket, which has a `/`.";
+        text(description, Self::EXAMPLE, "(\\[[^\\[\\]]+\\]|[A-Za-z0-9._-]+):[0-9]+|.*/.*")
     }
 }
 

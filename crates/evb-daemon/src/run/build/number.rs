@@ -112,10 +112,7 @@ pub(in crate::run) fn state_dir(config: &Config, hosted: &[Peer]) -> Option<Stat
     let by_journal = || config.supervisor.journal.as_deref().map(beside);
     let by_files = || {
         let mut builders = config.builders.iter().filter(|entry| hosted.contains(&Peer::Builder(entry.id)));
-        builders.find_map(|entry| match &entry.sink {
-            SinkEntry::File { path, .. } => Some(beside(path)),
-            SinkEntry::Null => None,
-        })
+        builders.find_map(|entry| entry.sinks.iter().find_map(SinkEntry::directory)).map(beside)
     };
     let dir: Option<PathBuf> = given.or_else(of_service).or_else(by_journal).or_else(by_files);
     dir.map(StateDir::new)

@@ -1,92 +1,34 @@
 //! Sinks as configured.
 
-use evb::{
-    event::Event,
-    sink::{FileSink, NullSink, RunFacts, Sink, SinkError, SinkSpace},
-};
-use evb_config::{BuilderEntry, Fsync, SinkEntry};
-use evb_core::{alignment::Episode, id::RunNumber, ledger::OwingChange};
+use evb::sink::{FanOut, FileSink, NullSink, SocketSink};
+use evb_config::{BuilderEntry, ConsumerAddress, Fsync, SinkEntry};
 use evb_file::{FsyncPolicy, WriterOptions};
 
 use crate::hooks::Hooks;
 
-/// The sink that a configuration names.
-pub(super) enum FromConfig {
-    File(Box<FileSink>),
-    Null(NullSink),
-}
-
-impl FromConfig {
-    pub(super) fn new(entry: &BuilderEntry, hooks: Hooks) -> Self {
-        match &entry.sink {
-            SinkEntry::Null => Self::Null(NullSink),
-            SinkEntry::File { path, rotate, fsync } => {
-                let fsync = match fsync {
-                    Fsync::None => FsyncPolicy::None,
-                    Fsync::Commit => FsyncPolicy::Commit,
-                };
-                let options = WriterOptions { rotate_at: *rotate, fsync, ..WriterOptions::default() };
-                let (id, name) = (entry.id, entry.name.clone().unwrap_or_default());
-                let sink = FileSink::new(path, options);
-                Self::File(Box::new(sink.on_closed(move |file| hooks.tell_closed(id, &name, &file))))
-            }
+/// Returns the sinks that a configuration names.
+pub(super) fn from_config(entry: &BuilderEntry, hooks: &Hooks) -> FanOut {
+    entry.sinks.iter().fold(FanOut::default(), |sinks, sink| match sink {
+        SinkEntry::Null => sinks.required(NullSink),
+        SinkEntry::File { path, rotate, fsync, required } => {
+            let fsync = match fsync {
+                Fsync::None => FsyncPolicy::None,
+                Fsync::Commit => FsyncPolicy::Commit,
+            };
+            let options = WriterOptions { rotate_at: *rotate, fsync, ..WriterOptions::default() };
+            let (id, name) = (entry.id, entry.name.clone().unwrap_or_default());
+            let hooks = hooks.clone();
+            let files = FileSink::new(path, options);
+            let files = files.on_closed(move |file| hooks.tell_closed(id, &name, &file));
+            if *required { sinks.required(files) } else { sinks.optional(files) }
         }
-    }
-}
-
-impl Sink for FromConfig {
-    async fn prepare(&mut self) -> Result<Option<RunNumber>, SinkError> {
-        match self {
-            Self::File(sink) => sink.prepare().await,
-            Self::Null(sink) => sink.prepare().await,
+        SinkEntry::Socket { address, timeout, required } => {
+            let socket = match address {
+                ConsumerAddress::Tcp(address) => SocketSink::tcp(address.to_string()),
+                ConsumerAddress::Unix(path) => SocketSink::unix(path),
+            };
+            let socket = socket.with_timeout(*timeout);
+            if *required { sinks.required(socket) } else { sinks.optional(socket) }
         }
-    }
-
-    async fn begin(&mut self, run: &RunFacts) -> Result<(), SinkError> {
-        match self {
-            Self::File(sink) => sink.begin(run).await,
-            Self::Null(sink) => sink.begin(run).await,
-        }
-    }
-
-    async fn write(&mut self, event: &Event) -> Result<(), SinkError> {
-        match self {
-            Self::File(sink) => sink.write(event).await,
-            Self::Null(sink) => sink.write(event).await,
-        }
-    }
-
-    async fn commit(&mut self) -> Result<(), SinkError> {
-        match self {
-            Self::File(sink) => sink.commit().await,
-            Self::Null(sink) => sink.commit().await,
-        }
-    }
-
-    fn note_episodes(&mut self, episodes: &[Episode]) {
-        match self {
-            Self::File(sink) => sink.note_episodes(episodes),
-            Self::Null(sink) => sink.note_episodes(episodes),
-        }
-    }
-
-    fn note_changes(&mut self, changes: &[OwingChange]) {
-        if let Self::File(sink) = self {
-            sink.note_changes(changes);
-        }
-    }
-
-    fn space(&self) -> Option<SinkSpace> {
-        match self {
-            Self::File(sink) => sink.space(),
-            Self::Null(sink) => sink.space(),
-        }
-    }
-
-    async fn close(&mut self) -> Result<(), SinkError> {
-        match self {
-            Self::File(sink) => sink.close().await,
-            Self::Null(sink) => sink.close().await,
-        }
-    }
+    })
 }

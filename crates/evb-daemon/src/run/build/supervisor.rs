@@ -38,7 +38,7 @@ pub(in crate::run) fn supervisor(
     let epoch = SupervisorConfig::fresh_epoch();
     let usual = RunPlan::new(run, epoch, sources, builders);
     // Events that a failing sink holds may still be written until its builder gives up.
-    let may_fail = config.builders.iter().filter(|builder| builder.sink != SinkEntry::Null);
+    let may_fail = config.builders.iter().filter(|builder| builder.sinks != [SinkEntry::Null]);
     let give_up = may_fail.map(|builder| builder.give_up).max().unwrap_or_default();
     let alignment = config.alignment();
     let plan = RunPlan {
