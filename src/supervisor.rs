@@ -9,6 +9,7 @@ mod onlookers;
 mod wall_clock;
 mod last_run;
 mod record;
+mod record_notes;
 mod state;
 mod start_gate;
 mod driver;
@@ -60,7 +61,8 @@ pub use evb_core::{
 pub use handle::{SteeringError, SupervisorHandle};
 pub use journal::{JournalConfig, JournalError, JournalFsync, unfinished_run};
 pub use last_run::LastRun;
-pub use record::{RecordedConfiguration, RunRecord};
+pub use record::{NotedProblem, RecordedConfiguration, RunRecord};
+pub use record_notes::RecordNotes;
 pub use start_gate::{RunStart, StartGate};
 pub use state::StateDir;
 pub use trigger_port::TriggerInput;
@@ -293,6 +295,7 @@ impl Supervisor {
         let peers = config.plan.sources.len() + config.plan.builders.len();
         let state = config.state.map(StateKeeper::new).transpose()?;
         let (core, journal) = begin(config.plan, config.seed, config.journal)?;
+        state.iter().for_each(|state| state.resume(&core));
         let journal = journal.map(|journal| JournalWriter::new(Box::new(journal))).transpose()?;
         let name = journal.as_ref().map(|journal| journal.path().display().to_string());
         let keeper = name.map(|name| Keeper::new(name, Keeper::COMPACT_AT));

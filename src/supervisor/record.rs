@@ -1,16 +1,20 @@
 //! [`RunRecord`]: what a state directory keeps of a run.
 
+mod problems;
+
 use std::collections::BTreeMap;
 
 use evb_core::{
     fragment::Checksum,
     ledger::{Annotation, RunReport},
-    supervisor::Progress,
+    supervisor::SupervisorCore,
     time::Utc,
     wire::control::{Begin, Name},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use problems::NotedProblem;
 
 use super::LastRun;
 
@@ -48,6 +52,12 @@ pub struct RunRecord {
     /// The configuration, if the program that embeds the supervisor has one.
     #[serde(default)]
     pub configuration: Option<RecordedConfiguration>,
+    /// Problems of the run, each with the time at which it was first seen.
+    #[serde(default)]
+    pub noted_problems: Vec<NotedProblem>,
+    /// Number of problems for which the record had no room.
+    #[serde(default)]
+    pub problems_left_out: u64,
     /// The report at the end of the run, as `evbd run --summary` writes it.
     #[serde(default)]
     pub report: Option<Value>,
@@ -94,14 +104,20 @@ impl RunRecord {
         }
     }
 
+    /// Takes what an earlier supervisor has noted of the run.
+    pub(super) fn go_on(&mut self, known: Self) {
+        (self.noted_problems, self.problems_left_out) = (known.noted_problems, known.problems_left_out);
+    }
+
     /// Notes how far the run is.
-    pub(super) fn update(&mut self, progress: &Progress, at: Utc) {
-        self.run.events = progress.events;
+    pub(super) fn update(&mut self, core: &SupervisorCore, at: Utc) {
+        self.run.events = core.progress().events;
         self.updated = at;
     }
 
     /// Notes the end of the run.
     pub(super) fn close(&mut self, report: &RunReport) {
+        self.note_sentences(&report.problems, report.end);
         self.run = LastRun::from(report);
         self.updated = report.end;
         self.closed = true;

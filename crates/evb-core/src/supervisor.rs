@@ -491,6 +491,11 @@ impl SupervisorCore {
         Survey { run, groups: least_numbers::survey(self, now), ..survey::survey(self, now) }
     }
 
+    /// Returns the problems of the run so far, without the losses, in the order of their times.
+    pub fn problems(&self) -> &[String] {
+        self.books.findings().said().0
+    }
+
     /// Returns all sources and builders that may take part: sources in the order of the roster,
     /// then builders.
     pub fn peers(&self) -> Vec<Peer> {

@@ -8,6 +8,7 @@ mod problems;
 mod tests;
 
 use std::{
+    collections::VecDeque,
     fmt,
     future::Future,
     io,
@@ -20,7 +21,7 @@ use std::{
 
 use evb::{
     file::ClosedFile,
-    supervisor::{LastRun, RunReport},
+    supervisor::{LastRun, RecordNotes, RunReport},
 };
 use evb_config::HooksConfig;
 use evb_core::{
@@ -47,6 +48,9 @@ const WAITING: usize = 256;
 
 /// Number of characters of a failure that the status shows.
 const SHOWN: usize = 500;
+
+/// Number of runs whose records may get notes: a program may run longer than the next run.
+const RECORDS: usize = 4;
 
 /// Something that may have a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +89,8 @@ struct Calls {
     config: Mutex<Arc<HooksConfig>>,
     queues: Mutex<Queues>,
     states: [State; Hook::ALL.len()],
+    /// The records of the latest runs.
+    records: Mutex<VecDeque<RecordNotes>>,
     ending: watch::Sender<Ending>,
 }
 
@@ -145,6 +151,17 @@ impl Hooks {
     /// Takes the programs of a configuration that comes into force.
     pub(crate) fn configure(&self, config: &HooksConfig) {
         *lock(&self.0.config) = Arc::new(config.clone());
+    }
+
+    /// Notes in the record of the next run, too, what happens to it.
+    pub(crate) fn note_in(&self, record: RecordNotes) {
+        let mut records = lock(&self.0.records);
+        records.truncate(RECORDS - 1);
+        records.push_front(record);
+    }
+
+    fn records(&self) -> Vec<RecordNotes> {
+        lock(&self.0.records).iter().cloned().collect()
     }
 
     /// Returns the present configuration, if it has a program for the hook.

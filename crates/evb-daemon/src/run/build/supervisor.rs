@@ -82,6 +82,7 @@ pub(in crate::run) fn supervisor(
         duration: config.run.duration,
         ..usual
     };
+    state.iter().for_each(|state| shared.hooks.note_in(state.notes()));
     Ok(SupervisorConfig {
         seed: config.run.seed,
         journal: journal(config),

@@ -1,0 +1,140 @@
+//! [`StateKeeper`]: keeps the record of the present run.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    sync::{Arc, mpsc},
+    time::Duration,
+};
+
+use evb_core::{
+    id::RunId, ledger::RunReport, supervisor::SupervisorCore, time::Instant, wire::control::Begin,
+};
+use tokio::sync::oneshot;
+
+use super::{StateDir, name};
+use crate::supervisor::{RecordNotes, RunRecord, record_notes::Revision};
+
+/// Number of runs that may wait to be written.
+pub(super) const WAITING: usize = 4;
+
+/// Time between two updates of the record of a run that is under way.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// The state directory of a supervisor, and the thread that writes to it, so that a slow disk does
+/// not delay the run.
+#[derive(Debug)]
+pub(in crate::supervisor) struct StateKeeper {
+    pub(super) path: PathBuf,
+    pub(super) configuration: Option<Arc<str>>,
+    /// The record of the run that is under way.
+    pub(super) notes: RecordNotes,
+    /// Number of the supervisor's sentences about problems that are noted.
+    pub(super) sentences: usize,
+    /// Time of the next update.
+    pub(super) next: Instant,
+    pub(super) revisions: mpsc::SyncSender<Revision>,
+    pub(super) ended: oneshot::Receiver<()>,
+}
+
+impl StateKeeper {
+    /// Starts the thread.
+    pub(in crate::supervisor) fn new(state: StateDir) -> io::Result<Self> {
+        let (revisions, to_keep) = mpsc::sync_channel::<Revision>(WAITING);
+        let (ends, ended) = oneshot::channel();
+        let StateDir { dir: path, configuration, notes } = state;
+        let (dir, kept) = (path.clone(), notes.clone());
+        crate::threads::start("state", move || {
+            for revision in to_keep {
+                if let Err(error) = kept.keep(&dir, &revision) {
+                    let (path, run) = (dir.display(), revision.record.run.run);
+                    tracing::warn!(%path, %error, run, "cannot keep run {run} in the state directory {path}, so a later run may get its number: {error}; see that its disk has room and that this user may write there, and give the next run a number above {run}");
+                }
+            }
+            drop(ends);
+        })?;
+        Ok(Self { path, configuration, notes, sentences: 0, next: Instant::ZERO, revisions, ended })
+    }
+
+    /// Goes on with the record of a run that an earlier supervisor has led.
+    pub(in crate::supervisor) fn resume(&self, core: &SupervisorCore) {
+        if core.has_begun() {
+            self.ensure(&core.begun());
+        }
+    }
+
+    /// Returns the path of the directory.
+    pub(in crate::supervisor) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Notes that a run has begun.
+    pub(in crate::supervisor) fn note_begin(&mut self, begin: &Begin) {
+        self.notes.open(&self.path, begin, RunRecord::begun(begin, self.configuration.as_deref()));
+        self.send(self.notes.change(|_| {}));
+    }
+
+    /// Updates the record of a run that is under way, now and then.
+    pub(in crate::supervisor) fn update(&mut self, core: &SupervisorCore, now: Instant) {
+        let has_new = core.problems().len() != self.sentences;
+        if now < self.next && !has_new || !core.has_begun() {
+            return;
+        }
+        let begin = core.begun();
+        self.ensure(&begin);
+        let update = self.notes.change(|record| {
+            record.note_sentences(core.problems(), begin.utc(now));
+            record.update(core, begin.utc(now));
+        });
+        self.sentences = core.problems().len();
+        if now < self.next {
+            return;
+        }
+        self.next = now + PAUSE;
+        // While the disk does not answer, the next update replaces this one.
+        update.into_iter().for_each(|update| drop(self.revisions.try_send(update)));
+    }
+
+    /// Notes that a run has ended, which has begun as stated.
+    pub(in crate::supervisor) fn note_end(&mut self, begin: &Begin, report: &RunReport) {
+        self.ensure(begin);
+        self.send(self.notes.change(|record| record.close(report)));
+    }
+
+    /// Begins a record of a run that an earlier supervisor has begun: it goes on with the file.
+    fn ensure(&self, begin: &Begin) {
+        if self.notes.has(begin.run_id) {
+            return;
+        }
+        let mut record = RunRecord::begun(begin, self.configuration.as_deref());
+        if let Some(known) = read(&self.path, begin.run, begin.run_id) {
+            record.go_on(known);
+        }
+        self.notes.open(&self.path, begin, record);
+    }
+
+    fn send(&self, revision: Option<Revision>) {
+        let Some(revision) = revision else { return };
+        let number = revision.record.run.run;
+        if self.revisions.try_send(revision).is_err() {
+            let path = self.path.display();
+            tracing::warn!(
+                %path,
+                run = number,
+                "the disk of the state directory {path} does not answer, so run {number} is not kept there, and a later run may get its number: check the disk, and give the next run a number above {number}"
+            );
+        }
+    }
+
+    /// Waits until everything is written.
+    pub(in crate::supervisor) async fn close(self) {
+        drop(self.revisions);
+        let _ = self.ended.await;
+    }
+}
+
+/// Reads the record of a run.
+fn read(dir: &Path, run: u32, id: RunId) -> Option<RunRecord> {
+    let record: RunRecord = serde_json::from_slice(&fs::read(dir.join(name(run, id))).ok()?).ok()?;
+    (record.run.run_id == id).then_some(record)
+}
