@@ -61,7 +61,7 @@ pub use evb_core::{
 pub use handle::{SteeringError, SupervisorHandle};
 pub use journal::{JournalConfig, JournalError, JournalFsync, unfinished_run};
 pub use last_run::LastRun;
-pub use record::{NotedProblem, RecordedConfiguration, RunRecord};
+pub use record::{NotedProblem, RecordedConfiguration, RecordedFile, RunRecord};
 pub use record_notes::RecordNotes;
 pub use start_gate::{RunStart, StartGate};
 pub use state::StateDir;
@@ -293,9 +293,9 @@ impl Supervisor {
         let (commands, command_queue) = mpsc::channel(COMMANDS);
         let (progress_sender, progress) = watch::channel(Progress::default());
         let peers = config.plan.sources.len() + config.plan.builders.len();
-        let state = config.state.map(StateKeeper::new).transpose()?;
+        let mut state = config.state.map(StateKeeper::new).transpose()?;
         let (core, journal) = begin(config.plan, config.seed, config.journal)?;
-        state.iter().for_each(|state| state.resume(&core));
+        state.iter_mut().for_each(|state| state.resume(&core));
         let journal = journal.map(|journal| JournalWriter::new(Box::new(journal))).transpose()?;
         let name = journal.as_ref().map(|journal| journal.path().display().to_string());
         let keeper = name.map(|name| Keeper::new(name, Keeper::COMPACT_AT));

@@ -12,6 +12,7 @@ use evb_core::{
     ledger::RunReport,
     supervisor::{SupervisorOutput, SupervisorRole},
     time::{Instant, earlier},
+    wire::control::Control,
 };
 use evb_net::{
     clock,
@@ -21,8 +22,8 @@ use evb_net::{
 
 use super::{
     commands::Commands, journal::writer::JournalWriter, links::Links, onlookers::Onlookers,
-    registrations::Registrations, start_gate::Asking, state::StateKeeper, trigger_port::TriggerPort,
-    wall_clock::WallClockReader,
+    record::take_files, registrations::Registrations, start_gate::Asking, state::StateKeeper,
+    trigger_port::TriggerPort, wall_clock::WallClockReader,
 };
 
 /// The supervisor's state machine and its connections, journal and timer.
@@ -109,7 +110,10 @@ impl Driver {
             self.admit(incoming, now);
         }
         let role = &mut self.role;
-        let more = self.links.poll_received(cx, now, |peer, message| role.handle_message(peer, message, now));
+        let more = self.links.poll_received(cx, now, |peer, mut message| {
+            note_files(self.state.as_mut(), peer, &mut message);
+            role.handle_message(peer, message, now);
+        });
         self.forget_lost(now);
         more
     }
@@ -187,5 +191,14 @@ impl Driver {
             any = true;
         }
         any
+    }
+}
+
+/// Notes the files in a report of a builder in the record of the run, if there is one.
+pub(super) fn note_files(state: Option<&mut StateKeeper>, peer: Peer, message: &mut Control) {
+    if let Some(files) = take_files(message)
+        && let (Some(state), Peer::Builder(builder)) = (state, peer)
+    {
+        state.note_files(builder, files);
     }
 }

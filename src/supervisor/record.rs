@@ -1,5 +1,6 @@
 //! [`RunRecord`]: what a state directory keeps of a run.
 
+mod files;
 mod problems;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,8 @@ use evb_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use files::RecordedFile;
+pub(super) use files::{FileCounts, take_files};
 pub use problems::NotedProblem;
 
 use super::LastRun;
@@ -58,6 +61,12 @@ pub struct RunRecord {
     /// Number of problems for which the record had no room.
     #[serde(default)]
     pub problems_left_out: u64,
+    /// Files that builders have closed, in the order of builders and paths.
+    #[serde(default)]
+    pub files: Vec<RecordedFile>,
+    /// Number of closed files for which a report or the record had no room.
+    #[serde(default)]
+    pub files_left_out: u64,
     /// The report at the end of the run, as `evbd run --summary` writes it.
     #[serde(default)]
     pub report: Option<Value>,
@@ -107,6 +116,7 @@ impl RunRecord {
     /// Takes what an earlier supervisor has noted of the run.
     pub(super) fn go_on(&mut self, known: Self) {
         (self.noted_problems, self.problems_left_out) = (known.noted_problems, known.problems_left_out);
+        (self.files, self.files_left_out) = (known.files, known.files_left_out);
     }
 
     /// Notes how far the run is.

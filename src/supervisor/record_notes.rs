@@ -77,9 +77,16 @@ impl RecordNotes {
         self.state().record.as_ref().is_some_and(|record| record.run.run_id == run)
     }
 
-    /// Changes the record, if there is one, and returns its new state.
-    pub(super) fn change(&self, change: impl FnOnce(&mut RunRecord)) -> Option<Revision> {
-        self.state().change(change)
+    /// Changes the record, if there is one.
+    pub(super) fn change(&self, change: impl FnOnce(&mut RunRecord)) {
+        if let Some(record) = &mut self.state().record {
+            change(record);
+        }
+    }
+
+    /// Returns the present state of the record, if there is one.
+    pub(super) fn revision(&self) -> Option<Revision> {
+        self.state().revision()
     }
 
     /// Writes a state of the record, unless a later one is written.
@@ -113,9 +120,11 @@ impl RecordNotes {
             return false;
         }
         let (at, dir) = (state.begin.utc(clock::now()), state.dir.clone());
-        let revision = state.change(|record| note(record, at));
+        let Some(record) = &mut state.record else { return false };
+        note(record, at);
+        let revision = if record.closed { state.revision() } else { None };
         drop(state);
-        if let Some(revision) = revision.filter(|revision| revision.record.closed)
+        if let Some(revision) = revision
             && let Err(error) = self.keep(&dir, &revision)
         {
             let (run, path) = (revision.record.run.run, dir.display());
@@ -130,11 +139,9 @@ impl RecordNotes {
 }
 
 impl OpenRecord {
-    fn change(&mut self, change: impl FnOnce(&mut RunRecord)) -> Option<Revision> {
-        let record = self.record.as_mut()?;
-        change(record);
+    fn revision(&mut self) -> Option<Revision> {
         self.revision += 1;
-        Some(Revision { number: self.revision, record: record.clone() })
+        Some(Revision { number: self.revision, record: self.record.clone()? })
     }
 }
 

@@ -211,6 +211,7 @@ impl Hooks {
             "events": file.events,
             "first": file.first.map(|event| event.number()),
             "last": file.last.map(|event| event.number()),
+            "crc64_nvme": file.checksum.map(|checksum| format!("{:016x}", checksum.number())),
         });
         self.call(Hook::FileClosed, file.run.number(), about, input);
     }

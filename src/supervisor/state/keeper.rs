@@ -8,12 +8,16 @@ use std::{
 };
 
 use evb_core::{
-    id::RunId, ledger::RunReport, supervisor::SupervisorCore, time::Instant, wire::control::Begin,
+    id::{BuilderId, RunId},
+    ledger::RunReport,
+    supervisor::SupervisorCore,
+    time::Instant,
+    wire::control::{Begin, FilesReport},
 };
 use tokio::sync::oneshot;
 
 use super::{StateDir, name};
-use crate::supervisor::{RecordNotes, RunRecord, record_notes::Revision};
+use crate::supervisor::{RecordNotes, RunRecord, record::FileCounts, record_notes::Revision};
 
 /// Number of runs that may wait to be written.
 pub(super) const WAITING: usize = 4;
@@ -29,6 +33,10 @@ pub(in crate::supervisor) struct StateKeeper {
     pub(super) configuration: Option<Arc<str>>,
     /// The record of the run that is under way.
     pub(super) notes: RecordNotes,
+    /// Numbers of files that builders have closed.
+    pub(super) file_counts: FileCounts,
+    /// True if files came after the end of the run.
+    pub(super) has_late_files: bool,
     /// Number of the supervisor's sentences about problems that are noted.
     pub(super) sentences: usize,
     /// Time of the next update.
@@ -53,11 +61,21 @@ impl StateKeeper {
             }
             drop(ends);
         })?;
-        Ok(Self { path, configuration, notes, sentences: 0, next: Instant::ZERO, revisions, ended })
+        Ok(Self {
+            path,
+            configuration,
+            notes,
+            file_counts: FileCounts::default(),
+            has_late_files: false,
+            sentences: 0,
+            next: Instant::ZERO,
+            revisions,
+            ended,
+        })
     }
 
     /// Goes on with the record of a run that an earlier supervisor has led.
-    pub(in crate::supervisor) fn resume(&self, core: &SupervisorCore) {
+    pub(in crate::supervisor) fn resume(&mut self, core: &SupervisorCore) {
         if core.has_begun() {
             self.ensure(&core.begun());
         }
@@ -71,7 +89,8 @@ impl StateKeeper {
     /// Notes that a run has begun.
     pub(in crate::supervisor) fn note_begin(&mut self, begin: &Begin) {
         self.notes.open(&self.path, begin, RunRecord::begun(begin, self.configuration.as_deref()));
-        self.send(self.notes.change(|_| {}));
+        self.file_counts = FileCounts::default();
+        self.send(self.notes.revision());
     }
 
     /// Updates the record of a run that is under way, now and then.
@@ -82,7 +101,7 @@ impl StateKeeper {
         }
         let begin = core.begun();
         self.ensure(&begin);
-        let update = self.notes.change(|record| {
+        self.notes.change(|record| {
             record.note_sentences(core.problems(), begin.utc(now));
             record.update(core, begin.utc(now));
         });
@@ -92,17 +111,34 @@ impl StateKeeper {
         }
         self.next = now + PAUSE;
         // While the disk does not answer, the next update replaces this one.
+        let update = self.notes.revision();
         update.into_iter().for_each(|update| drop(self.revisions.try_send(update)));
     }
 
     /// Notes that a run has ended, which has begun as stated.
     pub(in crate::supervisor) fn note_end(&mut self, begin: &Begin, report: &RunReport) {
         self.ensure(begin);
-        self.send(self.notes.change(|record| record.close(report)));
+        self.notes.change(|record| record.close(report));
+        self.send(self.notes.revision());
+    }
+
+    /// Notes the files in a report of a builder.
+    pub(in crate::supervisor) fn note_files(&mut self, builder: BuilderId, files: FilesReport) {
+        self.notes.change(|record| {
+            self.has_late_files |= record.closed;
+            self.file_counts.add(record, builder, files);
+        });
+    }
+
+    /// Notes what builders have told after the end of the run.
+    pub(in crate::supervisor) fn note_late(&mut self) {
+        if self.has_late_files {
+            self.send(self.notes.revision());
+        }
     }
 
     /// Begins a record of a run that an earlier supervisor has begun: it goes on with the file.
-    fn ensure(&self, begin: &Begin) {
+    fn ensure(&mut self, begin: &Begin) {
         if self.notes.has(begin.run_id) {
             return;
         }
@@ -110,6 +146,7 @@ impl StateKeeper {
         if let Some(known) = read(&self.path, begin.run, begin.run_id) {
             record.go_on(known);
         }
+        self.file_counts = FileCounts::of(&record);
         self.notes.open(&self.path, begin, record);
     }
 

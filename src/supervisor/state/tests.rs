@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::{
-    super::{LastRun, NotedProblem},
+    super::{LastRun, NotedProblem, record::FileCounts},
     keeper::WAITING,
     *,
 };
@@ -67,7 +67,17 @@ async fn runs_wait_for_a_disk_up_to_a_limit_and_then_are_not_kept() {
     let (revisions, to_keep) = mpsc::sync_channel(WAITING);
     let (_ends, ended) = oneshot::channel();
     let (path, next, notes) = ("hanging".into(), Instant::ZERO, RecordNotes::default());
-    let mut keeper = StateKeeper { path, configuration: None, notes, sentences: 0, next, revisions, ended };
+    let mut keeper = StateKeeper {
+        path,
+        configuration: None,
+        notes,
+        file_counts: FileCounts::default(),
+        has_late_files: false,
+        sentences: 0,
+        next,
+        revisions,
+        ended,
+    };
     (0..1000).for_each(|run| keeper.note_end(&Begin::default(), &report(run, 1)));
     let kept: Vec<_> = to_keep.try_iter().map(|revision| revision.record.run.run).collect();
     assert_eq!(kept, (0..WAITING as u32).collect::<Vec<_>>());

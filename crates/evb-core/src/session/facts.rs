@@ -4,7 +4,8 @@ use crate::{
     framing::Losses,
     live::{HostFacts, complete_live},
     wire::control::{
-        Control, DatagramReport, Message, RefusalReport, Report, RoleReport, TapReport, TrainReport,
+        Control, DatagramReport, FilesReport, Message, RefusalReport, Report, RoleReport, TapReport,
+        TrainReport,
     },
 };
 
@@ -44,6 +45,8 @@ pub struct ReportFacts {
     pub gone: String,
     /// Counts of a builder's tap, if it has one.
     pub tap: Option<TapReport>,
+    /// Files that a builder's sink has closed; `None` if there are none.
+    pub files: Option<FilesReport>,
 }
 
 impl ReportFacts {
@@ -66,7 +69,7 @@ impl ReportFacts {
             source.run_not_stated = run_not_stated;
         }
         if let Some(RoleReport::Builder(builder)) = &mut report.report {
-            builder.tap = self.tap;
+            (builder.tap, builder.files) = (self.tap, self.files);
         }
         if report.live.is_some() {
             return None;

@@ -10,10 +10,10 @@ use evb_core::{
             Absence, Accepted, Accounted, AlignmentReport, Assignments, Begin, Begun, BuilderAddress,
             BuilderReport, Changes, Clock, ClockDoubt, ClockRelation, ClockRelations, Completions,
             ContradictionReport, Control, DatagramReport, DatagramTimes, Decisions, Episode, Episodes,
-            Exception, Exclusion, Finish, GrantStages, Heartbeat, Hello, HelloReply, Holding, Holdings,
-            LaneReport, LaneState, Learn, Leaving, Live, Load, Message, Name, Outcome, PathReport,
-            ReadingsWanted, ReadoutState, ReadoutStatus, Ready, Reason, Refusal, RefusalReport, Reply,
-            Report, Role, RoleReport, Roster, RunEnd, RunParameters, SourceReport, Stop, TapReport,
+            Exception, Exclusion, FileReport, FilesReport, Finish, GrantStages, Heartbeat, Hello, HelloReply,
+            Holding, Holdings, LaneReport, LaneState, Learn, Leaving, Live, Load, Message, Name, Outcome,
+            PathReport, ReadingsWanted, ReadoutState, ReadoutStatus, Ready, Reason, Refusal, RefusalReport,
+            Reply, Report, Role, RoleReport, Roster, RunEnd, RunParameters, SourceReport, Stop, TapReport,
             TrainReport, Triggers, Welcome,
         },
         datagram::{Association, DatagramHeader, DatagramKind},
@@ -366,6 +366,15 @@ fn builder() -> BuilderReport {
         sum: Some(Box::new(lane(0))),
         gone: "3 stored events are gone (1-3)".into(),
         tap: Some(TapReport { clients: 1, seen: 2, sent: 3, sampled_out: 4, dropped: 5 }),
+        files: Some(FilesReport {
+            closed: 7,
+            latest: vec![FileReport {
+                path: "/data/run000007-001-0003.evb".into(),
+                size: 8,
+                events: 9,
+                checksum: 10,
+            }],
+        }),
     }
 }
 

@@ -2,10 +2,16 @@
 
 use std::{
     fs,
+    path::PathBuf,
     process::{Command, Output},
 };
 
+use evb_core::fragment::Checksum;
+use evb_file::files_at;
 use serde_json::Value;
+
+#[path = "../../../../src/supervisor/state/tests/schema.rs"]
+mod schema;
 
 use crate::{run_hooks::System, system};
 
@@ -20,9 +26,25 @@ fn record(system: &System) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
+/// Compares a record with the schema and with the files of the run.
+fn assert_true_of_the_files(system: &System, record: &Value) {
+    assert_eq!(schema::disagreements("the record", record, &schema::of_records()), [""; 0]);
+    let files = record["files"].as_array().unwrap();
+    let found = files_at(&system.path("out")).unwrap();
+    let paths: Vec<_> = files.iter().map(|file| PathBuf::from(file["path"].as_str().unwrap())).collect();
+    assert_eq!((&paths, &record["files_left_out"]), (&found, &0.into()));
+    for file in files {
+        let content = fs::read(file["path"].as_str().unwrap()).unwrap();
+        let sum = format!("{:016x}", Checksum::of(&content).number());
+        assert_eq!((&file["size"], &file["crc64_nvme"]), (&content.len().into(), &sum.into()));
+    }
+    let events: u64 = files.iter().filter_map(|file| file["events"].as_u64()).sum();
+    assert_eq!(record["events"]["written"], events);
+}
+
 #[test]
 fn a_record_is_closed_and_true_after_the_end_of_a_run() {
-    let system = System::new("", "[run]\nevents = 50");
+    let system = System::new("", "[run]\nevents = 400");
     let (output, summary) = system.run();
     assert!(output.status.success());
     let record = record(&system);
@@ -35,8 +57,9 @@ fn a_record_is_closed_and_true_after_the_end_of_a_run() {
         (&record["configuration"]["text"], &record["builder_names"]["1"]),
         (&text.into(), &"near".into())
     );
+    assert_true_of_the_files(&system, &record);
     let report = String::from_utf8(evbd(&system, &["report", "1", "--state"]).stdout).unwrap();
-    assert!(report.contains("50 complete") && report.contains("1 near"), "{report}");
+    assert!(report.contains("400 complete") && report.contains("1 near"), "{report}");
     assert_eq!(evbd(&system, &["report", "2", "--state"]).status.code(), Some(2));
 }
 

@@ -195,8 +195,11 @@ messages! {
         datagrams: Option<DatagramReport> = 13, times: Option<DatagramTimes> = 14,
         grant_first_byte_us: Vec<u64> = 15, stages: Option<Box<GrantStages>> = 16,
         refusals: Option<RefusalReport> = 20, sum: Option<Box<LaneReport>> = 21, gone: String = 22,
-        tap: Option<TapReport> = 23,
+        tap: Option<TapReport> = 23, files: Option<FilesReport> = 24,
     }
+    /// Files that a builder has closed in the run: their number, and the latest of them.
+    pub struct FilesReport { closed: u64 = 1, latest: Vec<FileReport> = 2 }
+    pub struct FileReport { path: String = 1, size: u64 = 2, events: u64 = 3, checksum: u64 = 4 }
     /// Events by what became of them at the clients of a builder's tap, over all clients so far.
     #[derive(Copy)]
     pub struct TapReport { clients: u32 = 1, seen: u64 = 2, sent: u64 = 3, sampled_out: u64 = 4, dropped: u64 = 5 }

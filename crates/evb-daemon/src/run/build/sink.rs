@@ -6,7 +6,7 @@ use evb::{
 };
 use evb_config::{BuilderEntry, Fsync, SinkEntry};
 use evb_core::{alignment::Episode, id::RunNumber, ledger::OwingChange};
-use evb_file::{FsyncPolicy, WriterOptions};
+use evb_file::{ClosedFile, FsyncPolicy, WriterOptions};
 
 use crate::hooks::Hooks;
 
@@ -80,6 +80,13 @@ impl Sink for FromConfig {
         match self {
             Self::File(sink) => sink.space(),
             Self::Null(sink) => sink.space(),
+        }
+    }
+
+    fn take_closed(&mut self) -> Vec<ClosedFile> {
+        match self {
+            Self::File(sink) => sink.take_closed(),
+            Self::Null(sink) => sink.take_closed(),
         }
     }
 
