@@ -61,7 +61,10 @@ pub use evb_core::{
 pub use handle::{SteeringError, SupervisorHandle};
 pub use journal::{JournalConfig, JournalError, JournalFsync, unfinished_run};
 pub use last_run::LastRun;
-pub use record::{NotedProblem, RecordedConfiguration, RecordedFile, RunRecord};
+pub use record::{
+    CallEnd, HookCall, HookCounts, NotedProblem, RecordedConfiguration, RecordedFile, RecordedHooks,
+    RunRecord,
+};
 pub use record_notes::RecordNotes;
 pub use start_gate::{RunStart, StartGate};
 pub use state::StateDir;

@@ -1,6 +1,7 @@
 //! [`RunRecord`]: what a state directory keeps of a run.
 
 mod files;
+mod hooks;
 mod problems;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use serde_json::Value;
 
 pub use files::RecordedFile;
 pub(super) use files::{FileCounts, take_files};
+pub use hooks::{CallEnd, HookCall, HookCounts, RecordedHooks};
 pub use problems::NotedProblem;
 
 use super::LastRun;
@@ -67,6 +69,9 @@ pub struct RunRecord {
     /// Number of closed files for which a report or the record had no room.
     #[serde(default)]
     pub files_left_out: u64,
+    /// The calls of programs by the supervisor's process.
+    #[serde(default)]
+    pub hooks: RecordedHooks,
     /// The report at the end of the run, as `evbd run --summary` writes it.
     #[serde(default)]
     pub report: Option<Value>,
@@ -117,6 +122,7 @@ impl RunRecord {
     pub(super) fn go_on(&mut self, known: Self) {
         (self.noted_problems, self.problems_left_out) = (known.noted_problems, known.problems_left_out);
         (self.files, self.files_left_out) = (known.files, known.files_left_out);
+        self.hooks = known.hooks;
     }
 
     /// Notes how far the run is.

@@ -13,7 +13,10 @@ use evb_core::{
 };
 use evb_net::clock;
 
-use super::{NotedProblem, RunRecord, state};
+use super::{HookCall, NotedProblem, RunRecord, state};
+
+/// Most calls for runs that have not begun.
+const EARLY: usize = 20;
 
 /// Largest length of a text in a note, in characters.
 const MOST: usize = 1000;
@@ -56,6 +59,8 @@ struct OpenRecord {
     /// The beginning of the run, which has the scale of its times.
     begin: Begin,
     revision: u64,
+    /// Calls for runs that have not begun.
+    early: Vec<(RunId, HookCall)>,
 }
 
 /// A state of a record. A later one replaces an earlier one, whichever is written first.
@@ -67,8 +72,10 @@ pub(super) struct Revision {
 
 impl RecordNotes {
     /// Begins the record of a run that has begun as stated.
-    pub(super) fn open(&self, dir: &Path, begin: &Begin, record: RunRecord) {
+    pub(super) fn open(&self, dir: &Path, begin: &Begin, mut record: RunRecord) {
         let mut state = self.state();
+        let early = std::mem::take(&mut state.early).into_iter();
+        early.filter(|(run, _)| *run == begin.run_id).for_each(|(_, call)| record.note_call(call));
         (state.dir, state.begin, state.record) = (dir.to_owned(), begin.clone(), Some(record));
     }
 
@@ -112,6 +119,22 @@ impl RecordNotes {
             };
             record.note_problem(problem);
         })
+    }
+
+    /// Notes a call of a program of `[hooks]`, with the present time. Returns false if there is no
+    /// record of that run: if the run begins later, its record gets the call then. After the end of
+    /// the run, the call writes the record.
+    pub fn note_call(&self, run: RunId, call: HookCall) -> bool {
+        let call = HookCall { program: plain(&call.program, MOST), text: plain(&call.text, MOST), ..call };
+        if self.note(run, |record, at| record.note_call(HookCall { at, ..call.clone() })) {
+            return true;
+        }
+        let early = &mut self.state().early;
+        if early.len() < EARLY {
+            let at = clock::wall_clock(clock::now()).utc;
+            early.push((run, HookCall { at, ..call }));
+        }
+        false
     }
 
     fn note(&self, run: RunId, note: impl FnOnce(&mut RunRecord, Utc)) -> bool {

@@ -21,7 +21,7 @@ use std::{
 
 use evb::{
     file::ClosedFile,
-    supervisor::{LastRun, RecordNotes, RunReport},
+    supervisor::{CallEnd, HookCall, LastRun, RecordNotes, RunReport},
 };
 use evb_config::HooksConfig;
 use evb_core::{
@@ -228,7 +228,9 @@ impl Hooks {
             let queue = queue.ok_or_else(|| "this process ends".to_owned())?;
             queue.try_send(call).map_err(|error| {
                 let call = error.into_inner();
-                format!("{WAITING} calls wait already, and {} is the next", call.about)
+                let reason = format!("{WAITING} calls wait already, and {} is the next", call.about);
+                self.record(hook, &call, CallEnd::Dropped, &reason);
+                reason
             })
         });
         if let Err(reason) = queued {
@@ -259,6 +261,15 @@ impl Hooks {
             hook = name,
             "the program of the hook {name} was not called: {reason}; no event is affected, but do its work by hand"
         );
+    }
+
+    /// Notes in the record of a run how a call has ended.
+    fn record(&self, hook: Hook, call: &Call, outcome: CallEnd, text: &str) {
+        let Ok(run) = serde_json::from_value(call.input["run_id"].clone()) else { return };
+        let program = hook.words(&call.config).and_then(<[_]>::first).cloned().unwrap_or_default();
+        let (hook, text) = (hook.name().to_owned(), text.to_owned());
+        let told = HookCall { hook, program, outcome, text, ..HookCall::default() };
+        self.records().iter().any(|record| record.note_call(run, told.clone()));
     }
 
     fn note_failure(&self, hook: Hook, reason: &str) {

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use evb::supervisor::CallEnd;
 use evb_config::HooksConfig;
 use evb_core::quantities::time;
 use serde_json::Value;
@@ -55,8 +56,9 @@ impl Caller {
         while let Some(call) = calls.recv().await {
             let ending = *self.hooks.0.ending.borrow();
             if is_last || ending == Ending::Now {
-                self.hooks
-                    .drop_call(self.hook, &format!("this process ends before the call for {}", call.about));
+                let reason = format!("this process ends before the call for {}", call.about);
+                self.hooks.record(self.hook, &call, CallEnd::Dropped, &reason);
+                self.hooks.drop_call(self.hook, &reason);
                 continue;
             }
             let state = self.hooks.state(self.hook);
@@ -81,6 +83,7 @@ impl Caller {
             let Err(error) = call.attempt(self.hook, self.hooks.stopped()).await else {
                 let took = time(began.elapsed());
                 tracing::info!(hook = name, "hook {name} for {about} has succeeded in {took}");
+                self.hooks.record(self.hook, &call, CallEnd::Succeeded, "");
                 return Ok(());
             };
             let program = self.hook.words(&call.config).and_then(<[_]>::first).map_or("", String::as_str);
@@ -88,6 +91,7 @@ impl Caller {
             let pause = pauses.next().filter(|_| !matches!(error, ProgramError::Cancelled));
             let Some(pause) = pause else {
                 self.tell_failure(&about, &reason, &call.input);
+                self.hooks.record(self.hook, &call, CallEnd::Failed, &reason);
                 return Err(error);
             };
             let next = time(*pause);

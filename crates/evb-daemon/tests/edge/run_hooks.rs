@@ -198,6 +198,17 @@ fn an_operator_reads_the_veto_and_the_state_of_hooks() {
         (&json!("run_starts"), Some(2))
     );
     assert_eq!(count(&status, 2, "pending"), Some(0));
+    // The record has the veto before the run, too.
+    let record = crate::run_records::record(&system);
+    let calls = record["hooks"]["calls"].as_array().unwrap();
+    let of = |call: &Value| format!("{} {}", call["hook"], call["outcome"]).replace('"', "");
+    assert_eq!(
+        calls.iter().map(of).collect::<Vec<_>>(),
+        ["run_starts vetoed", "run_starts succeeded", "run_ends succeeded"]
+    );
+    assert!(calls[0]["text"].as_str().unwrap().contains("no beam"), "{record:#}");
+    assert!(calls.iter().all(|call| call["at"].is_string() && call["program"].is_string()), "{record:#}");
+    assert_eq!(crate::run_records::disagreements(&record), [""; 0]);
     let end = &system.told("run_ends")[0];
     assert_eq!((&end["annotation"]["comment"], &end["run"]), (&json!("<b>"), &json!(1)));
     crate::signals::send("TERM", [&evbd.0]);

@@ -21,14 +21,19 @@ fn evbd(system: &System, words: &[&str]) -> Output {
     command.args(words).arg(system.path("evb-state")).output().unwrap()
 }
 
-fn record(system: &System) -> Value {
+pub(crate) fn record(system: &System) -> Value {
     let output = evbd(system, &["runs", "--json"]);
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
 
+/// Returns how a record disagrees with the schema.
+pub(crate) fn disagreements(record: &Value) -> Vec<String> {
+    schema::disagreements("the record", record, &schema::of_records())
+}
+
 /// Compares a record with the schema and with the files of the run.
 fn assert_true_of_the_files(system: &System, record: &Value) {
-    assert_eq!(schema::disagreements("the record", record, &schema::of_records()), [""; 0]);
+    assert_eq!(disagreements(record), [""; 0]);
     let files = record["files"].as_array().unwrap();
     let found = files_at(&system.path("out")).unwrap();
     let paths: Vec<_> = files.iter().map(|file| PathBuf::from(file["path"].as_str().unwrap())).collect();
