@@ -122,6 +122,8 @@ impl Driver {
         match self.role.register(&incoming.hello, now) {
             Ok((peer, welcome)) => {
                 tracing::debug!(%peer, address = %incoming.peer(), "a peer has connected");
+                let software = &incoming.hello.software;
+                self.state.iter_mut().for_each(|state| state.note_software(peer, software));
                 let link = incoming.welcome(welcome);
                 self.registrations.classify(&link);
                 self.links.drop_link(peer);

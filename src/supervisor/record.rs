@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use evb_core::{
     fragment::Checksum,
+    id::Peer,
     ledger::{Annotation, RunReport},
     supervisor::SupervisorCore,
     time::Utc,
@@ -54,6 +55,12 @@ pub struct RunRecord {
     /// Names of the builders that have one, by id.
     #[serde(default)]
     pub builder_names: BTreeMap<u32, String>,
+    /// Versions of the software of the sources, by id.
+    #[serde(default)]
+    pub source_software: BTreeMap<u32, String>,
+    /// Versions of the software of the builders, by id.
+    #[serde(default)]
+    pub builder_software: BTreeMap<u32, String>,
     /// The configuration, if the program that embeds the supervisor has one.
     #[serde(default)]
     pub configuration: Option<RecordedConfiguration>,
@@ -123,6 +130,16 @@ impl RunRecord {
         (self.noted_problems, self.problems_left_out) = (known.noted_problems, known.problems_left_out);
         (self.files, self.files_left_out) = (known.files, known.files_left_out);
         self.hooks = known.hooks;
+        (self.source_software, self.builder_software) = (known.source_software, known.builder_software);
+    }
+
+    /// Notes the version of a peer's software; the latest one, if it changes.
+    pub(super) fn note_software(&mut self, peer: Peer, version: &str) {
+        match peer {
+            Peer::Supervisor => None,
+            Peer::Source(id) => self.source_software.insert(id.number().into(), version.to_owned()),
+            Peer::Builder(id) => self.builder_software.insert(id.number().into(), version.to_owned()),
+        };
     }
 
     /// Notes how far the run is.

@@ -1,6 +1,7 @@
 //! [`StateKeeper`]: keeps the record of the present run.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
     sync::{Arc, mpsc},
@@ -8,11 +9,11 @@ use std::{
 };
 
 use evb_core::{
-    id::{BuilderId, RunId},
+    id::{BuilderId, Peer, RunId},
     ledger::RunReport,
     supervisor::SupervisorCore,
     time::Instant,
-    wire::control::{Begin, FilesReport},
+    wire::control::{Begin, FilesReport, plain},
 };
 use tokio::sync::oneshot;
 
@@ -21,6 +22,9 @@ use crate::supervisor::{RecordNotes, RunRecord, record::FileCounts, record_notes
 
 /// Number of runs that may wait to be written.
 pub(super) const WAITING: usize = 4;
+
+/// Largest length of a version, in characters.
+const MAX_VERSION: usize = 60;
 
 /// Time between two updates of the record of a run that is under way.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -33,6 +37,8 @@ pub(in crate::supervisor) struct StateKeeper {
     pub(super) configuration: Option<Arc<str>>,
     /// The record of the run that is under way.
     pub(super) notes: RecordNotes,
+    /// Versions of the software of the peers that are registered.
+    pub(super) software: BTreeMap<Peer, String>,
     /// Numbers of files that builders have closed.
     pub(super) file_counts: FileCounts,
     /// True if files came after the end of the run.
@@ -65,6 +71,7 @@ impl StateKeeper {
             path,
             configuration,
             notes,
+            software: BTreeMap::new(),
             file_counts: FileCounts::default(),
             has_late_files: false,
             sentences: 0,
@@ -88,8 +95,8 @@ impl StateKeeper {
 
     /// Notes that a run has begun.
     pub(in crate::supervisor) fn note_begin(&mut self, begin: &Begin) {
-        self.notes.open(&self.path, begin, RunRecord::begun(begin, self.configuration.as_deref()));
         self.file_counts = FileCounts::default();
+        self.open(begin, RunRecord::begun(begin, self.configuration.as_deref()));
         self.send(self.notes.revision());
     }
 
@@ -147,7 +154,19 @@ impl StateKeeper {
             record.go_on(known);
         }
         self.file_counts = FileCounts::of(&record);
+        self.open(begin, record);
+    }
+
+    fn open(&self, begin: &Begin, mut record: RunRecord) {
+        self.software.iter().for_each(|(peer, version)| record.note_software(*peer, version));
         self.notes.open(&self.path, begin, record);
+    }
+
+    /// Notes the version that a peer has stated when it registered.
+    pub(in crate::supervisor) fn note_software(&mut self, peer: Peer, version: &str) {
+        let version = plain(version, MAX_VERSION);
+        self.notes.change(|record| record.note_software(peer, &version));
+        self.software.insert(peer, version);
     }
 
     fn send(&self, revision: Option<Revision>) {

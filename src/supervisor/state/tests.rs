@@ -3,6 +3,7 @@ mod schema;
 use std::sync::mpsc;
 
 use evb_core::{
+    id::{BuilderId, Peer, SourceId},
     ledger::RunReport,
     time::{Instant, Utc},
     wire::control::{Begin, Name},
@@ -71,6 +72,7 @@ async fn runs_wait_for_a_disk_up_to_a_limit_and_then_are_not_kept() {
         path,
         configuration: None,
         notes,
+        software: std::collections::BTreeMap::new(),
         file_counts: FileCounts::default(),
         has_late_files: false,
         sentences: 0,
@@ -92,7 +94,9 @@ async fn records_are_as_the_schema_says_at_begin_and_end() {
         Begin { run: 4, run_id: RunId::new(1 << 96), begun_utc_ns: 9, sources: names, ..Begin::default() };
     for is_over in [false, true] {
         let mut keeper = StateKeeper::new(state.clone()).unwrap();
+        keeper.note_software(Peer::Source(SourceId::new(3)), "evb 0.1.0\u{7}");
         keeper.note_begin(&begin);
+        keeper.note_software(Peer::Builder(BuilderId::new(1)), "evb 0.1.1");
         if is_over {
             keeper.note_end(&begin, &report(4, 1));
         }
@@ -102,6 +106,8 @@ async fn records_are_as_the_schema_says_at_begin_and_end() {
         assert_eq!(schema::disagreements("the record", &record, &schema::of_records()), [""; 0]);
         assert_eq!((&record["closed"], record["report"].is_object()), (&is_over.into(), is_over));
         let [read] = &state.records().unwrap()[..] else { panic!("one run") };
+        assert_eq!(read.source_software[&3], "evb 0.1.0");
+        assert_eq!(read.builder_software.get(&1).map(String::as_str), is_over.then_some("evb 0.1.1"));
         assert_eq!((read.version, read.closed, &read.source_names[&3][..]), (1, is_over, "tpc"));
         assert_eq!(read.configuration.as_ref().unwrap().text, "[run]\nnumber = 4\n");
         assert_eq!(serde_json::to_value(read).unwrap(), record);
