@@ -175,7 +175,10 @@ impl Driver {
                 SupervisorOutput::AbandonJournal => self.journal.iter_mut().for_each(JournalWriter::abandon),
                 SupervisorOutput::Ended(report) => {
                     let state = self.state.iter_mut().filter(|_| self.role.core().has_begun());
-                    state.for_each(|state| state.note_end(&self.role.core().begun(), &report));
+                    state.for_each(|state| {
+                        state.look(self.role.core(), now);
+                        state.note_end(&self.role.core().begun(), &report);
+                    });
                     self.report = Some(report);
                 }
             }

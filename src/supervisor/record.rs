@@ -7,6 +7,7 @@ mod problems;
 use std::collections::BTreeMap;
 
 use evb_core::{
+    alignment::Episode,
     fragment::Checksum,
     id::Peer,
     ledger::{Annotation, RunReport},
@@ -76,6 +77,9 @@ pub struct RunRecord {
     /// Number of closed files for which a report or the record had no room.
     #[serde(default)]
     pub files_left_out: u64,
+    /// Episodes of sources whose timestamps disagreed, in the order of the first events.
+    #[serde(default)]
+    pub episodes: Vec<Episode>,
     /// The calls of programs by the supervisor's process.
     #[serde(default)]
     pub hooks: RecordedHooks,
@@ -145,6 +149,8 @@ impl RunRecord {
     /// Notes how far the run is.
     pub(super) fn update(&mut self, core: &SupervisorCore, at: Utc) {
         self.run.events = core.progress().events;
+        self.episodes = core.episodes().to_vec();
+        self.note_sentences(core.problems(), at);
         self.updated = at;
     }
 

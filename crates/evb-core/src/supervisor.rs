@@ -73,6 +73,7 @@ mod fault_tests;
 mod fault_model;
 
 use crate::{
+    alignment::Episode,
     alignment::GuardedClocks,
     id::{EventId, Peer, RunId},
     ledger::Annotation,
@@ -494,6 +495,12 @@ impl SupervisorCore {
     /// Returns the problems of the run so far, without the losses, in the order of their times.
     pub fn problems(&self) -> &[String] {
         self.books.findings().said().0
+    }
+
+    /// Returns the episodes of sources whose timestamps disagreed, in the order of their first
+    /// events.
+    pub fn episodes(&self) -> &[Episode] {
+        self.books.findings().episodes()
     }
 
     /// Returns all sources and builders that may take part: sources in the order of the roster,

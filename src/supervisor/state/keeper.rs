@@ -106,13 +106,7 @@ impl StateKeeper {
         if now < self.next && !has_new || !core.has_begun() {
             return;
         }
-        let begin = core.begun();
-        self.ensure(&begin);
-        self.notes.change(|record| {
-            record.note_sentences(core.problems(), begin.utc(now));
-            record.update(core, begin.utc(now));
-        });
-        self.sentences = core.problems().len();
+        self.look(core, now);
         if now < self.next {
             return;
         }
@@ -120,6 +114,14 @@ impl StateKeeper {
         // While the disk does not answer, the next update replaces this one.
         let update = self.notes.revision();
         update.into_iter().for_each(|update| drop(self.revisions.try_send(update)));
+    }
+
+    /// Takes what the supervisor knows of a run that has begun.
+    pub(in crate::supervisor) fn look(&mut self, core: &SupervisorCore, now: Instant) {
+        let begin = core.begun();
+        self.ensure(&begin);
+        self.notes.change(|record| record.update(core, begin.utc(now)));
+        self.sentences = core.problems().len();
     }
 
     /// Notes that a run has ended, which has begun as stated.
