@@ -39,19 +39,28 @@ pub struct StateDir {
     dir: PathBuf,
     /// Text of the configuration, for the records.
     configuration: Option<Arc<str>>,
+    /// Number of records that are kept; `None`: all.
+    keeps: Option<usize>,
     notes: RecordNotes,
 }
 
 impl StateDir {
     /// Names the directory, which is created when the first run begins.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), configuration: None, notes: RecordNotes::default() }
+        Self { dir: dir.into(), configuration: None, keeps: None, notes: RecordNotes::default() }
     }
 
     /// Puts the text of a configuration into the records of later runs.
     #[must_use]
     pub fn with_configuration(self, text: impl Into<Arc<str>>) -> Self {
         Self { configuration: Some(text.into()), ..self }
+    }
+
+    /// Keeps at most that number of records: when a run begins, the oldest ones beyond it are
+    /// removed, but never that of a run without an end, or of the latest run.
+    #[must_use]
+    pub fn keeping(self, runs: Option<u32>) -> Self {
+        Self { keeps: runs.map(|runs| (runs as usize).max(1)), ..self }
     }
 
     /// Returns the place of notes that the program adds to the record of the next run.
@@ -97,6 +106,21 @@ impl StateDir {
     pub fn records(&self) -> io::Result<Vec<RunRecord>> {
         let read = |path: PathBuf| serde_json::from_slice(&fs::read(path).ok()?).ok();
         Ok(self.named()?.into_iter().rev().filter_map(|(.., path)| read(path)).collect())
+    }
+
+    /// Removes the records beyond the number that is kept.
+    fn prune(&self) -> io::Result<()> {
+        let Some(keeps) = self.keeps else { return Ok(()) };
+        let is_closed = |path: &Path| {
+            let record: Option<RunRecord> = serde_json::from_slice(&fs::read(path).ok()?).ok();
+            record.filter(|record| record.closed)
+        };
+        for (.., path) in self.named()?.into_iter().rev().skip(keeps) {
+            if is_closed(&path).is_some() {
+                fs::remove_file(&path)?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns run number, id and path of each state file, in ascending order.

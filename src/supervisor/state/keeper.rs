@@ -56,13 +56,18 @@ impl StateKeeper {
     pub(in crate::supervisor) fn new(state: StateDir) -> io::Result<Self> {
         let (revisions, to_keep) = mpsc::sync_channel::<Revision>(WAITING);
         let (ends, ended) = oneshot::channel();
-        let StateDir { dir: path, configuration, notes } = state;
-        let (dir, kept) = (path.clone(), notes.clone());
+        let (path, configuration, notes) = (state.dir.clone(), state.configuration.clone(), state.notes());
         crate::threads::start("state", move || {
+            let mut is_first = true;
             for revision in to_keep {
-                if let Err(error) = kept.keep(&dir, &revision) {
-                    let (path, run) = (dir.display(), revision.record.run.run);
+                let (path, run) = (state.dir.display(), revision.record.run.run);
+                if let Err(error) = state.notes.keep(&state.dir, &revision) {
                     tracing::warn!(%path, %error, run, "cannot keep run {run} in the state directory {path}, so a later run may get its number: {error}; see that its disk has room and that this user may write there, and give the next run a number above {run}");
+                }
+                if std::mem::take(&mut is_first)
+                    && let Err(error) = state.prune()
+                {
+                    tracing::warn!(%path, %error, run, "records of earlier runs stay in the state directory {path}, though `keep_runs` is exceeded: {error}; see that this user may remove files there");
                 }
             }
             drop(ends);

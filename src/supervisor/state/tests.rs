@@ -168,3 +168,26 @@ async fn problems_have_the_time_at_which_they_were_first_seen() {
     keeper.close().await;
     assert_eq!(only(&state).noted_problems, record.noted_problems);
 }
+
+#[tokio::test]
+async fn the_oldest_closed_records_beyond_a_number_are_removed_when_a_run_begins() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = StateDir::new(dir.path());
+    let begin = |run| Begin { run, run_id: RunId::new(u128::from(run) << 96), ..Begin::default() };
+    let runs = || state.records().unwrap().iter().map(|record| record.run.run).collect::<Vec<_>>();
+    for run in 1..=6 {
+        let mut keeper = StateKeeper::new(StateDir::new(dir.path())).unwrap();
+        keeper.note_begin(&begin(run));
+        if run != 2 {
+            keeper.note_end(&begin(run), &report(run, run.into()));
+        }
+        keeper.close().await;
+    }
+    assert_eq!(runs(), [6, 5, 4, 3, 2, 1], "all are kept by default");
+    fs::write(dir.path().join("run000000-00000000.json"), "no record").unwrap();
+    let mut keeper = StateKeeper::new(StateDir::new(dir.path()).keeping(Some(3))).unwrap();
+    keeper.note_begin(&begin(7));
+    keeper.close().await;
+    assert_eq!(runs(), [7, 6, 5, 2], "run 2 has no end");
+    assert!(dir.path().join("run000000-00000000.json").exists(), "only records are removed");
+}

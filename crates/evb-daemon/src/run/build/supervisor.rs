@@ -86,7 +86,9 @@ pub(in crate::run) fn supervisor(
     Ok(SupervisorConfig {
         seed: config.run.seed,
         journal: journal(config),
-        state: state.map(|state| state.with_configuration(Arc::clone(&shared.text))),
+        state: state.map(|state| {
+            state.with_configuration(Arc::clone(&shared.text)).keeping(config.supervisor.keep_runs)
+        }),
         gate: shared.hooks.gate(),
         trigger_input,
         control: control_class(config),
