@@ -63,7 +63,7 @@ pub use journal::{JournalConfig, JournalError, JournalFsync, unfinished_run};
 pub use last_run::LastRun;
 pub use record::{
     CallEnd, HookCall, HookCounts, NotedProblem, RecordedConfiguration, RecordedFile, RecordedHooks,
-    RunRecord,
+    RunPoint, RunRecord, RunSeries,
 };
 pub use record_notes::RecordNotes;
 pub use start_gate::{RunStart, StartGate};

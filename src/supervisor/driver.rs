@@ -177,6 +177,7 @@ impl Driver {
                     let state = self.state.iter_mut().filter(|_| self.role.core().has_begun());
                     state.for_each(|state| {
                         state.look(self.role.core(), now);
+                        state.add_point(self.role.core(), now);
                         state.note_end(&self.role.core().begun(), &report);
                     });
                     self.report = Some(report);

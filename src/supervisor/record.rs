@@ -3,15 +3,16 @@
 mod files;
 mod hooks;
 mod problems;
+mod series;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use evb_core::{
     alignment::Episode,
     fragment::Checksum,
     id::Peer,
     ledger::{Annotation, RunReport},
-    supervisor::SupervisorCore,
+    supervisor::{SupervisorCore, Survey},
     time::Utc,
     wire::control::{Begin, Name},
 };
@@ -22,6 +23,7 @@ pub use files::RecordedFile;
 pub(super) use files::{FileCounts, take_files};
 pub use hooks::{CallEnd, HookCall, HookCounts, RecordedHooks};
 pub use problems::NotedProblem;
+pub use series::{RunPoint, RunSeries};
 
 use super::LastRun;
 
@@ -83,6 +85,9 @@ pub struct RunRecord {
     /// The calls of programs by the supervisor's process.
     #[serde(default)]
     pub hooks: RecordedHooks,
+    /// Counts over the time of the run.
+    #[serde(default)]
+    pub series: RunSeries,
     /// The report at the end of the run, as `evbd run --summary` writes it.
     #[serde(default)]
     pub report: Option<Value>,
@@ -132,8 +137,9 @@ impl RunRecord {
     /// Takes what an earlier supervisor has noted of the run.
     pub(super) fn go_on(&mut self, known: Self) {
         (self.noted_problems, self.problems_left_out) = (known.noted_problems, known.problems_left_out);
-        (self.files, self.files_left_out) = (known.files, known.files_left_out);
-        self.hooks = known.hooks;
+        // The reports of the builders tell again how many files are missing in the record.
+        self.files = known.files;
+        (self.hooks, self.series) = (known.hooks, known.series);
         (self.source_software, self.builder_software) = (known.source_software, known.builder_software);
     }
 
@@ -152,6 +158,17 @@ impl RunRecord {
         self.episodes = core.episodes().to_vec();
         self.note_sentences(core.problems(), at);
         self.updated = at;
+    }
+
+    /// Adds the present counts to the series.
+    pub(super) fn add_point(&mut self, survey: &Survey, pause: Duration) {
+        let since = self.updated.as_nanos().saturating_sub(self.run.begin.as_nanos());
+        let at_s = if self.run.begin.is_known() { since as f64 / 1e9 } else { survey.running_s };
+        let (events, payload_bytes) = (survey.events, survey.payload_bytes);
+        let (triggered, inhibited) = (events.triggered, events.inhibited);
+        let events = events.complete.saturating_add(events.incomplete);
+        let point = RunPoint { at_s, triggered, inhibited, events, payload_bytes };
+        self.series.add(point, pause.as_secs_f64());
     }
 
     /// Notes the end of the run.

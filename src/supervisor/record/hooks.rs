@@ -1,6 +1,6 @@
 //! [`HookCall`]: a call of a program of `[hooks]`, and how it ended.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use evb_core::time::Utc;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,17 @@ pub enum CallEnd {
     Vetoed,
     /// The program was not called, or stopped before its end.
     Dropped,
+}
+
+impl fmt::Display for CallEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Vetoed => "refused the run",
+            Self::Dropped => "was dropped",
+        })
+    }
 }
 
 /// A call of a program by the supervisor's process.

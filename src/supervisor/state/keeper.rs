@@ -89,8 +89,18 @@ impl StateKeeper {
     /// Goes on with the record of a run that an earlier supervisor has led.
     pub(in crate::supervisor) fn resume(&mut self, core: &SupervisorCore) {
         if core.has_begun() {
-            self.ensure(&core.begun());
+            self.go_on(&core.begun());
         }
+    }
+
+    /// Begins a record that has what an earlier supervisor has noted of the run.
+    pub(super) fn go_on(&mut self, begin: &Begin) {
+        let mut record = RunRecord::begun(begin, self.configuration.as_deref());
+        if let Some(known) = read(&self.path, begin.run, begin.run_id) {
+            record.go_on(known);
+        }
+        self.file_counts = FileCounts::of(&record);
+        self.open(begin, record);
     }
 
     /// Returns the path of the directory.
@@ -100,8 +110,7 @@ impl StateKeeper {
 
     /// Notes that a run has begun.
     pub(in crate::supervisor) fn note_begin(&mut self, begin: &Begin) {
-        self.file_counts = FileCounts::default();
-        self.open(begin, RunRecord::begun(begin, self.configuration.as_deref()));
+        self.ensure(begin);
         self.send(self.notes.revision());
     }
 
@@ -116,9 +125,16 @@ impl StateKeeper {
             return;
         }
         self.next = now + PAUSE;
+        self.add_point(core, now);
         // While the disk does not answer, the next update replaces this one.
         let update = self.notes.revision();
         update.into_iter().for_each(|update| drop(self.revisions.try_send(update)));
+    }
+
+    /// Adds the present counts to the series of the record.
+    pub(in crate::supervisor) fn add_point(&mut self, core: &SupervisorCore, now: Instant) {
+        let survey = core.survey(now);
+        self.notes.change(|record| record.add_point(&survey, PAUSE));
     }
 
     /// Takes what the supervisor knows of a run that has begun.
@@ -151,17 +167,12 @@ impl StateKeeper {
         }
     }
 
-    /// Begins a record of a run that an earlier supervisor has begun: it goes on with the file.
+    /// Begins the record of a run that has none.
     fn ensure(&mut self, begin: &Begin) {
-        if self.notes.has(begin.run_id) {
-            return;
+        if !self.notes.has(begin.run_id) {
+            self.file_counts = FileCounts::default();
+            self.open(begin, RunRecord::begun(begin, self.configuration.as_deref()));
         }
-        let mut record = RunRecord::begun(begin, self.configuration.as_deref());
-        if let Some(known) = read(&self.path, begin.run, begin.run_id) {
-            record.go_on(known);
-        }
-        self.file_counts = FileCounts::of(&record);
-        self.open(begin, record);
     }
 
     fn open(&self, begin: &Begin, mut record: RunRecord) {

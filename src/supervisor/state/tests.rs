@@ -164,6 +164,7 @@ async fn problems_have_the_time_at_which_they_were_first_seen() {
     assert_eq!((record.closed, record.noted_problems.len(), record.problems_left_out), (true, 200, 101));
     // A supervisor that goes on with the run keeps what is known.
     let mut keeper = StateKeeper::new(StateDir::new(dir.path())).unwrap();
+    keeper.go_on(&begin);
     keeper.note_end(&begin, &report(4, 1));
     keeper.close().await;
     assert_eq!(only(&state).noted_problems, record.noted_problems);

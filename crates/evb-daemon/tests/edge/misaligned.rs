@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use evb::supervisor::StateDir;
 use evb_core::rng::Rng;
 use evb_file::{Episode, Merge, Selection};
 use serde_json::Value;
@@ -231,6 +232,9 @@ impl Case {
             told.iter().chain(&found).all(|episode| episode.source.number() == FAULTY),
             "{self:?}: {told:?}"
         );
+        let records = StateDir::new(detector.path("evb-state")).records().unwrap();
+        let kinds = |all: &[Episode]| all.iter().map(|one| (one.since, one.kind.clone())).collect::<Vec<_>>();
+        assert_eq!(records.first().map(|record| kinds(&record.episodes)), Some(kinds(&told)), "{self:?}");
         if self.killed.is_none() {
             // The run only knows that an episode is over soon after its last event.
             let without_end = |all: &[Episode]| -> Vec<(Episode, bool)> {
