@@ -39,7 +39,7 @@ impl KnownProblems {
         let mut is_new = |problem: &Problem| {
             let key = (problem.severity, problem.subject.clone(), problem.remedy.clone());
             let is_new = !self.0.contains_key(&key);
-            let (seen, noted) = self.0.entry(key).or_insert((now, RunId::default()));
+            let (seen, noted) = self.0.entry(key).or_insert((now, RunId::UNKNOWN));
             *seen = now;
             if *noted != look.run_id && note(problem) {
                 *noted = look.run_id;
