@@ -5,6 +5,7 @@ mod closure;
 mod facts;
 mod fan_out;
 mod file;
+mod closed_files;
 mod null;
 mod socket;
 pub(crate) mod stage;
@@ -19,6 +20,7 @@ use evb_core::{
     quantities::split_remedy,
     units::Bytes,
 };
+use evb_file::ClosedFile;
 
 pub use channel::{ChannelSink, EventReceiver};
 pub use closure::FnSink;
@@ -219,6 +221,12 @@ pub trait Sink: Send + 'static {
     /// The builder calls this about once a second, on the sink's thread.
     fn space(&self) -> Option<SinkSpace> {
         None
+    }
+
+    /// Returns the files that were closed since the last call, for the record of the run. The
+    /// builder calls this after each batch, and after [`Self::close`].
+    fn take_closed(&mut self) -> Vec<ClosedFile> {
+        Vec::new()
     }
 
     /// Closes the sink after the run: no more events follow.

@@ -9,6 +9,7 @@ mod onlookers;
 mod wall_clock;
 mod last_run;
 mod record;
+mod record_notes;
 mod state;
 mod start_gate;
 mod driver;
@@ -60,7 +61,11 @@ pub use evb_core::{
 pub use handle::{SteeringError, SupervisorHandle};
 pub use journal::{JournalConfig, JournalError, JournalFsync, unfinished_run};
 pub use last_run::LastRun;
-pub use record::{RecordedConfiguration, RunRecord};
+pub use record::{
+    CallEnd, HookCall, HookCounts, NotedProblem, RecordedConfiguration, RecordedFile, RecordedHooks,
+    RunPoint, RunRecord, RunSeries,
+};
+pub use record_notes::RecordNotes;
 pub use start_gate::{RunStart, StartGate};
 pub use state::StateDir;
 pub use trigger_port::TriggerInput;
@@ -291,8 +296,9 @@ impl Supervisor {
         let (commands, command_queue) = mpsc::channel(COMMANDS);
         let (progress_sender, progress) = watch::channel(Progress::default());
         let peers = config.plan.sources.len() + config.plan.builders.len();
-        let state = config.state.map(StateKeeper::new).transpose()?;
+        let mut state = config.state.map(StateKeeper::new).transpose()?;
         let (core, journal) = begin(config.plan, config.seed, config.journal)?;
+        state.iter_mut().for_each(|state| state.resume(&core));
         let journal = journal.map(|journal| JournalWriter::new(Box::new(journal))).transpose()?;
         let name = journal.as_ref().map(|journal| journal.path().display().to_string());
         let keeper = name.map(|name| Keeper::new(name, Keeper::COMPACT_AT));

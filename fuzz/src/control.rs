@@ -8,7 +8,7 @@ use evb_core::{
     id::{BuilderId, EventId, Peer, SourceId},
     ledger::OwingChange,
     wire::control::{
-        AlignmentReport, Assignments, Begin, BuilderAddress, BuilderReport, Changes, Clock, ClockDoubt,
+        AlignmentReport, Assignments, Begin, BuilderAddress, BuilderReport, Changes, Clock, ClockDoubt, FileReport, FilesReport,
         ClockRelation, ClockRelations, Completions, Control, Decisions, Exception, Exclusion, Heartbeat,
         Hello, HelloReply, LaneReport, LaneState, Live, MAX_BATCH, MAX_MESSAGE, Message, Outcome, PathReport,
         Readings, ReadingsWanted, Ready, Reason, Refusal, Reply, Report, RoleReport, Roster, RunEnd,
@@ -206,6 +206,10 @@ pub fn messages() -> Vec<Control> {
         lanes: vec![LaneReport { source: 3, ..LaneReport::default() }],
         sum: Some(Box::new(LaneReport { fragments: 3, ..LaneReport::default() })),
         latency_us: vec![10, 3],
+        files: Some(FilesReport {
+            closed: 2,
+            latest: vec![FileReport { path: "/data/a.evb".to_owned(), size: 1, events: 1, checksum: 1 }],
+        }),
         ..BuilderReport::default()
     };
     let live = Live { building: 1, latency: vec![4, 3], disk_bytes: 9, ..Live::default() };

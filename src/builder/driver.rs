@@ -2,8 +2,10 @@
 //! sink.
 
 use std::{
+    future::poll_fn,
     io,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use evb_core::{
@@ -11,6 +13,7 @@ use evb_core::{
     live::HostFacts,
     session::{ReportFacts, RoleFault, Target},
     time::Instant,
+    wire::control::{BuilderReport, Control, Live, Message, Report, RoleReport},
 };
 use evb_net::{clock, timer::Timer};
 use evb_shaper::role::{BuilderOutput, BuilderRole};
@@ -25,6 +28,9 @@ use crate::{
     },
     tap::Tap,
 };
+
+/// Time for which a supervisor listens after the end of a run.
+const LISTENS: Duration = Duration::from_secs(1);
 
 /// A builder's state machine and its connections, sink and timer.
 pub(super) struct Driver {
@@ -170,6 +176,7 @@ impl Driver {
             gone: self.stage.gone(),
             tap: self.tap.as_ref().map(Tap::report),
             filter: self.stage.filter_report(),
+            files: self.stage.files(),
             ..ReportFacts::default()
         }
     }
@@ -187,8 +194,16 @@ impl Driver {
         Poll::Pending
     }
 
-    /// Waits until the sink has closed.
+    /// Waits until the sink has closed, and tells the supervisor its files, if it still listens
+    /// (docs/reference/protocol.md RUN-53).
     pub(super) async fn close(self) {
-        self.stage.close().await;
+        let Self { stage, mut link, .. } = self;
+        let Some(files) = stage.close().await else { return };
+        let own = BuilderReport { files: Some(files), ..BuilderReport::default() };
+        let report = Report { report: Some(RoleReport::Builder(own)), live: Some(Live::default()) };
+        link.send(&Control { message: Some(Message::Report(report)) });
+        let flushed = poll_fn(|cx| link.poll_flushed(cx));
+        // The supervisor listens for a moment only.
+        let _ = tokio::time::timeout(LISTENS, flushed).await;
     }
 }

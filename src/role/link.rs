@@ -117,6 +117,14 @@ impl SupervisorLink {
         before - link.queued()
     }
 
+    /// Returns ready when all queued messages are written, or cannot be.
+    pub(crate) fn poll_flushed(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.state {
+            LinkState::Up { link, broken: None } => link.poll_flush(cx).map(drop),
+            _ => Poll::Ready(()),
+        }
+    }
+
     /// Returns the reason for which a role could not go on, with the details of the connection's
     /// last failure.
     pub(crate) fn error(&mut self, fault: RoleFault) -> RoleError {

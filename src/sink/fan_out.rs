@@ -14,6 +14,7 @@ use evb_core::{
     ledger::OwingChange,
     quantities::split_remedy,
 };
+use evb_file::ClosedFile;
 
 use super::{RunFacts, Sink, SinkError, SinkSpace};
 use any::AnySink;
@@ -257,6 +258,13 @@ impl Sink for FanOut {
     fn space(&self) -> Option<SinkSpace> {
         let spaces = self.required.iter().filter_map(|member| member.sink.space());
         spaces.min_by_key(|space| space.free)
+    }
+
+    fn take_closed(&mut self) -> Vec<ClosedFile> {
+        let mut files: Vec<_> =
+            self.required.iter_mut().flat_map(|member| member.sink.take_closed()).collect();
+        self.optional.iter().for_each(|aside| files.extend(aside.take_closed()));
+        files
     }
 
     async fn close(&mut self) -> Result<(), SinkError> {

@@ -3,7 +3,7 @@ use std::{
     future::{Future, ready},
     io,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use evb_core::{
@@ -46,6 +46,7 @@ pub struct FileSink {
     writer: Option<EventFileWriter>,
     changes: Vec<OwingChange>,
     listener: Option<OnClosed>,
+    closed: Arc<Mutex<Vec<ClosedFile>>>,
 }
 
 /// A function that is told of closed files.
@@ -62,7 +63,14 @@ impl fmt::Debug for FileSink {
 impl FileSink {
     /// Creates a sink that writes into that directory, which is created if necessary.
     pub fn new(dir: impl Into<PathBuf>, options: WriterOptions) -> Self {
-        Self { dir: dir.into(), options, writer: None, changes: Vec::new(), listener: None }
+        Self {
+            dir: dir.into(),
+            options,
+            writer: None,
+            changes: Vec::new(),
+            listener: None,
+            closed: Arc::default(),
+        }
     }
 
     /// Calls a function, on the sink's thread, for each file that is closed: because it is full, or
@@ -135,10 +143,11 @@ impl Sink for FileSink {
         let identity = identity(run, &self.changes);
         ready(match EventFileWriter::create(&self.dir, identity, self.options) {
             Ok(writer) => {
-                self.writer = Some(match self.listener.clone() {
-                    Some(listener) => writer.on_closed(move |file| listener(file)),
-                    None => writer,
-                });
+                let (listener, closed) = (self.listener.clone(), Arc::clone(&self.closed));
+                self.writer = Some(writer.on_closed(move |file| {
+                    closed.lock().unwrap_or_else(PoisonError::into_inner).push(file.clone());
+                    listener.iter().for_each(|listener| listener(file.clone()));
+                }));
                 Ok(())
             }
             Err(CreateError::File(file)) if is_full(&file.source) => {
@@ -171,6 +180,10 @@ impl Sink for FileSink {
         let found = rustix::fs::statvfs(&self.dir).ok()?;
         let bytes = |blocks: u64| Bytes::new(blocks.saturating_mul(found.f_frsize));
         Some(SinkSpace { free: bytes(found.f_bavail), size: bytes(found.f_blocks) })
+    }
+
+    fn take_closed(&mut self) -> Vec<ClosedFile> {
+        std::mem::take(&mut *self.closed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn close(&mut self) -> impl Future<Output = Result<(), SinkError>> + Send {

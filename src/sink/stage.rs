@@ -16,7 +16,7 @@ use evb_core::{
     id::{BuilderId, RunNumber},
     ledger::OwingChange,
     quantities::counted,
-    wire::control::MAX_SLOTS,
+    wire::control::{FilesReport, MAX_FILES, MAX_LATEST_FILES, MAX_SLOTS},
 };
 use tokio::sync::{
     mpsc::{self, error::TrySendError},
@@ -25,7 +25,7 @@ use tokio::sync::{
 
 use patience::Patience;
 
-use super::{RunFacts, Sink, SinkError, SinkSpace, file, with_remedy};
+use super::{RunFacts, Sink, SinkError, SinkSpace, closed_files::ClosedFiles, file, with_remedy};
 use crate::{
     filter::{Filter, FilterReport, FilterVerdict},
     tap::Tap,
@@ -67,6 +67,7 @@ pub(crate) struct Stage {
     space: watch::Receiver<Option<SinkSpace>>,
     filter: watch::Receiver<Option<FilterReport>>,
     gone: watch::Receiver<Vec<String>>,
+    closed: watch::Receiver<ClosedFiles>,
 }
 
 /// Result of the beginning of a run: the reason why the sink cannot take part, and the highest run
@@ -130,11 +131,17 @@ impl Stage {
         self.gone.borrow().join("; ")
     }
 
-    /// Waits until the sink has closed.
-    pub(crate) async fn close(mut self) {
+    /// Returns the files that the sink has closed so far.
+    pub(crate) fn files(&self) -> Option<FilesReport> {
+        self.closed.borrow().report(MAX_LATEST_FILES)
+    }
+
+    /// Waits until the sink has closed, and returns its files.
+    pub(crate) async fn close(mut self) -> Option<FilesReport> {
         self.ending.send_replace(true);
         drop(self.events);
         while self.fates.recv().await.is_some() {}
+        self.closed.borrow().report(MAX_FILES)
     }
 }
 
@@ -161,13 +168,15 @@ pub(crate) fn start<S: Sink>(
     let (show_space, space) = watch::channel(None);
     let (tell_gone, gone) = watch::channel(Vec::new());
     let (show_filter, filter_report) = watch::channel(None);
+    let (tell_closed, closed) = watch::channel(ClosedFiles::default());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let span = tracing::Span::current();
     crate::threads::start(format!("sink {builder}"), move || {
         let _builder = span.entered();
         runtime.block_on(async {
             let (facts, has_begun) = (None, false);
-            let mut sink = SinkBeginning { sink, facts, has_begun, episodes, changes, tell_gone, tap };
+            let mut sink =
+                SinkBeginning { sink, facts, has_begun, episodes, changes, tell_gone, tell_closed, tap };
             let result = sink.sink.prepare().await;
             let is_able = result.as_ref().err().is_none_or(SinkError::is_passing);
             // The builder may have stopped waiting for the answer.
@@ -181,7 +190,8 @@ pub(crate) fn start<S: Sink>(
     })?;
     let (episodes, changes) = (note_episodes, note_changes);
     let filter = filter_report;
-    let stage = Stage { begins, begun, events, fates, ending, episodes, changes, space, filter, gone };
+    let stage =
+        Stage { begins, begun, events, fates, ending, episodes, changes, space, filter, gone, closed };
     Ok((stage, has_prepared))
 }
 
@@ -207,6 +217,8 @@ struct SinkBeginning<S> {
     changes: watch::Receiver<Vec<OwingChange>>,
     /// Sentences about stored events that are gone, for the builder's report.
     tell_gone: watch::Sender<Vec<String>>,
+    /// Files that the sink has closed, for the builder's reports.
+    tell_closed: watch::Sender<ClosedFiles>,
     tap: Option<Tap>,
 }
 
@@ -270,6 +282,15 @@ impl<S: Sink> SinkBeginning<S> {
             && !self.note_gone(&error)
         {
             tracing::warn!(%error, "the builder's sink could not close, which costs no event that it has accepted: {}", with_remedy(&error, "check its files with `evbd verify`"));
+        }
+        self.note_closed();
+    }
+
+    /// Keeps what files the sink has closed.
+    fn note_closed(&mut self) {
+        let files = self.sink.take_closed();
+        if !files.is_empty() {
+            self.tell_closed.send_modify(|told| files.iter().for_each(|file| told.add(file)));
         }
     }
 
@@ -343,6 +364,7 @@ async fn run<S: Sink>(
             }
         }
         patience.is_over();
+        sink.note_closed();
         if let Some(tap) = &sink.tap {
             let accepted = batch.iter().zip(&fates).filter(|(_, fate)| written(fate));
             tap.offer(accepted.map(|(event, _)| event));

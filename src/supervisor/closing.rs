@@ -13,7 +13,11 @@ use evb_core::{
 use evb_net::clock;
 use tokio::task::coop::unconstrained;
 
-use super::{driver::Driver, registrations::Registrations};
+use super::{
+    driver::{Driver, note_files},
+    registrations::Registrations,
+    state::StateKeeper,
+};
 
 /// Time that peers have to read their last message and close the connection.
 const CLOSING_TIME: Duration = Duration::from_secs(1);
@@ -27,6 +31,7 @@ pub(super) async fn lead(mut driver: Driver) -> (Box<RunReport>, Registrations) 
     report.kept_in = driver.state.as_ref().map(|state| state.path().display().to_string());
     driver.timer.arm(Some(clock::now() + CLOSING_TIME));
     poll_fn(|cx| poll_closed(&mut driver, cx)).await;
+    driver.state.iter_mut().for_each(StateKeeper::note_late);
     if let Some(journal) = driver.journal.take() {
         journal.close().await;
     }
@@ -43,7 +48,10 @@ fn poll_closed(driver: &mut Driver, cx: &mut Context<'_>) -> Poll<()> {
     poll_late(&mut driver.registrations, cx);
     loop {
         driver.links.poll_flush(cx);
-        let more = driver.links.poll_received(cx, clock::now(), |_, _| {});
+        let state = &mut driver.state;
+        let more = driver.links.poll_received(cx, clock::now(), |peer, mut message| {
+            note_files(state.as_mut(), peer, &mut message);
+        });
         while driver.links.pop_lost().is_some() {}
         if driver.links.is_empty() || driver.timer.poll_expired(cx).is_ready() {
             return Poll::Ready(());

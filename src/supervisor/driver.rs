@@ -12,6 +12,7 @@ use evb_core::{
     ledger::RunReport,
     supervisor::{SupervisorOutput, SupervisorRole},
     time::{Instant, earlier},
+    wire::control::Control,
 };
 use evb_net::{
     clock,
@@ -21,8 +22,8 @@ use evb_net::{
 
 use super::{
     commands::Commands, journal::writer::JournalWriter, links::Links, onlookers::Onlookers,
-    registrations::Registrations, start_gate::Asking, state::StateKeeper, trigger_port::TriggerPort,
-    wall_clock::WallClockReader,
+    record::take_files, registrations::Registrations, start_gate::Asking, state::StateKeeper,
+    trigger_port::TriggerPort, wall_clock::WallClockReader,
 };
 
 /// The supervisor's state machine and its connections, journal and timer.
@@ -109,7 +110,10 @@ impl Driver {
             self.admit(incoming, now);
         }
         let role = &mut self.role;
-        let more = self.links.poll_received(cx, now, |peer, message| role.handle_message(peer, message, now));
+        let more = self.links.poll_received(cx, now, |peer, mut message| {
+            note_files(self.state.as_mut(), peer, &mut message);
+            role.handle_message(peer, message, now);
+        });
         self.forget_lost(now);
         more
     }
@@ -118,6 +122,8 @@ impl Driver {
         match self.role.register(&incoming.hello, now) {
             Ok((peer, welcome)) => {
                 tracing::debug!(%peer, address = %incoming.peer(), "a peer has connected");
+                let software = &incoming.hello.software;
+                self.state.iter_mut().for_each(|state| state.note_software(peer, software));
                 let link = incoming.welcome(welcome);
                 self.registrations.classify(&link);
                 self.links.drop_link(peer);
@@ -169,7 +175,11 @@ impl Driver {
                 SupervisorOutput::AbandonJournal => self.journal.iter_mut().for_each(JournalWriter::abandon),
                 SupervisorOutput::Ended(report) => {
                     let state = self.state.iter_mut().filter(|_| self.role.core().has_begun());
-                    state.for_each(|state| state.note_end(&self.role.core().begun(), &report));
+                    state.for_each(|state| {
+                        state.look(self.role.core(), now);
+                        state.add_point(self.role.core(), now);
+                        state.note_end(&self.role.core().begun(), &report);
+                    });
                     self.report = Some(report);
                 }
             }
@@ -187,5 +197,14 @@ impl Driver {
             any = true;
         }
         any
+    }
+}
+
+/// Notes the files in a report of a builder in the record of the run, if there is one.
+pub(super) fn note_files(state: Option<&mut StateKeeper>, peer: Peer, message: &mut Control) {
+    if let Some(files) = take_files(message)
+        && let (Some(state), Peer::Builder(builder)) = (state, peer)
+    {
+        state.note_files(builder, files);
     }
 }

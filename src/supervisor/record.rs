@@ -1,16 +1,29 @@
 //! [`RunRecord`]: what a state directory keeps of a run.
 
-use std::collections::BTreeMap;
+mod files;
+mod hooks;
+mod problems;
+mod series;
+
+use std::{collections::BTreeMap, time::Duration};
 
 use evb_core::{
+    alignment::Episode,
     fragment::Checksum,
+    id::Peer,
     ledger::{Annotation, RunReport},
-    supervisor::Progress,
+    supervisor::{SupervisorCore, Survey},
     time::Utc,
     wire::control::{Begin, Name},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use files::RecordedFile;
+pub(super) use files::{FileCounts, take_files};
+pub use hooks::{CallEnd, HookCall, HookCounts, RecordedHooks};
+pub use problems::NotedProblem;
+pub use series::{RunPoint, RunSeries};
 
 use super::LastRun;
 
@@ -45,9 +58,36 @@ pub struct RunRecord {
     /// Names of the builders that have one, by id.
     #[serde(default)]
     pub builder_names: BTreeMap<u32, String>,
+    /// Versions of the software of the sources, by id.
+    #[serde(default)]
+    pub source_software: BTreeMap<u32, String>,
+    /// Versions of the software of the builders, by id.
+    #[serde(default)]
+    pub builder_software: BTreeMap<u32, String>,
     /// The configuration, if the program that embeds the supervisor has one.
     #[serde(default)]
     pub configuration: Option<RecordedConfiguration>,
+    /// Problems of the run, each with the time at which it was first seen.
+    #[serde(default)]
+    pub noted_problems: Vec<NotedProblem>,
+    /// Number of problems for which the record had no room.
+    #[serde(default)]
+    pub problems_left_out: u64,
+    /// Files that builders have closed, in the order of builders and paths.
+    #[serde(default)]
+    pub files: Vec<RecordedFile>,
+    /// Number of closed files for which a report or the record had no room.
+    #[serde(default)]
+    pub files_left_out: u64,
+    /// Episodes of sources whose timestamps disagreed, in the order of the first events.
+    #[serde(default)]
+    pub episodes: Vec<Episode>,
+    /// The calls of programs by the supervisor's process.
+    #[serde(default)]
+    pub hooks: RecordedHooks,
+    /// Counts over the time of the run.
+    #[serde(default)]
+    pub series: RunSeries,
     /// The report at the end of the run, as `evbd run --summary` writes it.
     #[serde(default)]
     pub report: Option<Value>,
@@ -94,14 +134,46 @@ impl RunRecord {
         }
     }
 
+    /// Takes what an earlier supervisor has noted of the run.
+    pub(super) fn go_on(&mut self, known: Self) {
+        (self.noted_problems, self.problems_left_out) = (known.noted_problems, known.problems_left_out);
+        // The reports of the builders tell again how many files are missing in the record.
+        self.files = known.files;
+        (self.hooks, self.series) = (known.hooks, known.series);
+        (self.source_software, self.builder_software) = (known.source_software, known.builder_software);
+    }
+
+    /// Notes the version of a peer's software; the latest one, if it changes.
+    pub(super) fn note_software(&mut self, peer: Peer, version: &str) {
+        match peer {
+            Peer::Supervisor => None,
+            Peer::Source(id) => self.source_software.insert(id.number().into(), version.to_owned()),
+            Peer::Builder(id) => self.builder_software.insert(id.number().into(), version.to_owned()),
+        };
+    }
+
     /// Notes how far the run is.
-    pub(super) fn update(&mut self, progress: &Progress, at: Utc) {
-        self.run.events = progress.events;
+    pub(super) fn update(&mut self, core: &SupervisorCore, at: Utc) {
+        self.run.events = core.progress().events;
+        self.episodes = core.episodes().to_vec();
+        self.note_sentences(core.problems(), at);
         self.updated = at;
+    }
+
+    /// Adds the present counts to the series.
+    pub(super) fn add_point(&mut self, survey: &Survey, pause: Duration) {
+        let since = self.updated.as_nanos().saturating_sub(self.run.begin.as_nanos());
+        let at_s = if self.run.begin.is_known() { since as f64 / 1e9 } else { survey.running_s };
+        let (events, payload_bytes) = (survey.events, survey.payload_bytes);
+        let (triggered, inhibited) = (events.triggered, events.inhibited);
+        let events = events.complete.saturating_add(events.incomplete);
+        let point = RunPoint { at_s, triggered, inhibited, events, payload_bytes };
+        self.series.add(point, pause.as_secs_f64());
     }
 
     /// Notes the end of the run.
     pub(super) fn close(&mut self, report: &RunReport) {
+        self.note_sentences(&report.problems, report.end);
         self.run = LastRun::from(report);
         self.updated = report.end;
         self.closed = true;

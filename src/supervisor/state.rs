@@ -1,5 +1,6 @@
 //! [`StateDir`]: the runs that supervisors of this system have led, in one small file each.
 
+mod keeper;
 #[cfg(test)]
 mod tests;
 
@@ -7,30 +8,18 @@ use std::{
     fs::{self, File},
     io,
     path::{Path, PathBuf},
-    sync::{Arc, mpsc},
-    time::Duration,
+    sync::Arc,
 };
 
-use evb_core::{
-    id::{RunId, RunNumber, ShortRunId},
-    ledger::RunReport,
-    supervisor::SupervisorCore,
-    time::Instant,
-    wire::control::Begin,
-};
+use evb_core::id::{RunId, RunNumber, ShortRunId};
 use evb_net::host::write_whole;
-use tokio::sync::oneshot;
 
-use super::{LastRun, RunRecord};
+pub(super) use keeper::StateKeeper;
 
-/// Number of runs that may wait to be written.
-const WAITING: usize = 4;
+use super::{LastRun, RecordNotes, RunRecord};
 
 /// Ending of the names of state files.
 const ENDING: &str = ".json";
-
-/// Time between two updates of the record of a run that is under way.
-const PAUSE: Duration = Duration::from_secs(10);
 
 /// The directory in which a supervisor keeps a [record](RunRecord) of each run that it has led. The
 /// highest number in the
@@ -50,18 +39,33 @@ pub struct StateDir {
     dir: PathBuf,
     /// Text of the configuration, for the records.
     configuration: Option<Arc<str>>,
+    /// Number of records that are kept; `None`: all.
+    keeps: Option<usize>,
+    notes: RecordNotes,
 }
 
 impl StateDir {
     /// Names the directory, which is created when the first run begins.
     pub fn new(dir: impl Into<PathBuf>) -> Self {
-        Self { dir: dir.into(), configuration: None }
+        Self { dir: dir.into(), configuration: None, keeps: None, notes: RecordNotes::default() }
     }
 
     /// Puts the text of a configuration into the records of later runs.
     #[must_use]
     pub fn with_configuration(self, text: impl Into<Arc<str>>) -> Self {
         Self { configuration: Some(text.into()), ..self }
+    }
+
+    /// Keeps at most that number of records: when a run begins, the oldest ones beyond it are
+    /// removed, but never that of a run without an end, or of the latest run.
+    #[must_use]
+    pub fn keeping(self, runs: Option<u32>) -> Self {
+        Self { keeps: runs.map(|runs| (runs as usize).max(1)), ..self }
+    }
+
+    /// Returns the place of notes that the program adds to the record of the next run.
+    pub fn notes(&self) -> RecordNotes {
+        self.notes.clone()
     }
 
     /// Returns the path of the directory.
@@ -104,6 +108,21 @@ impl StateDir {
         Ok(self.named()?.into_iter().rev().filter_map(|(.., path)| read(path)).collect())
     }
 
+    /// Removes the records beyond the number that is kept.
+    fn prune(&self) -> io::Result<()> {
+        let Some(keeps) = self.keeps else { return Ok(()) };
+        let is_closed = |path: &Path| {
+            let record: Option<RunRecord> = serde_json::from_slice(&fs::read(path).ok()?).ok();
+            record.filter(|record| record.closed)
+        };
+        for (.., path) in self.named()?.into_iter().rev().skip(keeps) {
+            if is_closed(&path).is_some() {
+                fs::remove_file(&path)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns run number, id and path of each state file, in ascending order.
     fn named(&self) -> io::Result<Vec<(RunNumber, ShortRunId, PathBuf)>> {
         let entries = match fs::read_dir(&self.dir) {
@@ -120,13 +139,13 @@ impl StateDir {
         named.sort();
         Ok(named)
     }
+}
 
-    /// Writes the file of a run: whole, or not at all.
-    fn keep(&self, name: &str, run: &RunRecord) -> io::Result<()> {
-        fs::create_dir_all(&self.dir)?;
-        write_whole(&self.dir.join(name), &serde_json::to_vec_pretty(run)?)?;
-        File::open(&self.dir)?.sync_all()
-    }
+/// Writes the file of a run: whole, or not at all.
+pub(super) fn keep(dir: &Path, record: &RunRecord) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    write_whole(&dir.join(name(record.run.run, record.run.run_id)), &serde_json::to_vec_pretty(record)?)?;
+    File::open(dir)?.sync_all()
 }
 
 fn name(run: u32, id: RunId) -> String {
@@ -137,90 +156,4 @@ fn parse(name: &str) -> Option<(RunNumber, ShortRunId)> {
     let (run, id) = name.strip_prefix("run")?.strip_suffix(ENDING)?.split_once('-')?;
     let id = u32::from_str_radix(id, 16).ok().filter(|_| id.len() == 8)?;
     Some((run.parse().ok()?, ShortRunId::from_bytes(id.to_be_bytes())))
-}
-
-/// The state directory of a supervisor, and the thread that writes to it, so that a slow disk does
-/// not delay the run.
-#[derive(Debug)]
-pub(super) struct StateKeeper {
-    path: PathBuf,
-    configuration: Option<Arc<str>>,
-    /// The record of the run that is under way.
-    record: Option<RunRecord>,
-    /// Time of the next update.
-    next: Instant,
-    runs: mpsc::SyncSender<RunRecord>,
-    ended: oneshot::Receiver<()>,
-}
-
-impl StateKeeper {
-    /// Starts the thread.
-    pub(super) fn new(state: StateDir) -> io::Result<Self> {
-        let (runs, to_keep) = mpsc::sync_channel::<RunRecord>(WAITING);
-        let (ends, ended) = oneshot::channel();
-        let (path, configuration) = (state.path().to_owned(), state.configuration.clone());
-        crate::threads::start("state", move || {
-            for record in to_keep {
-                let LastRun { run, run_id, .. } = record.run;
-                if let Err(error) = state.keep(&name(run, run_id), &record) {
-                    let path = state.path().display();
-                    tracing::warn!(%path, %error, run, "cannot keep run {run} in the state directory {path}, so a later run may get its number: {error}; see that its disk has room and that this user may write there, and give the next run a number above {run}");
-                }
-            }
-            drop(ends);
-        })?;
-        Ok(Self { path, configuration, record: None, next: Instant::ZERO, runs, ended })
-    }
-
-    /// Returns the path of the directory.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Notes that a run has begun.
-    pub(super) fn note_begin(&mut self, begin: &Begin) {
-        let record = RunRecord::begun(begin, self.configuration.as_deref());
-        self.record = Some(record.clone());
-        self.send(record);
-    }
-
-    /// Updates the record of a run that is under way, now and then.
-    pub(super) fn update(&mut self, core: &SupervisorCore, now: Instant) {
-        if now < self.next || !core.has_begun() {
-            return;
-        }
-        self.next = now + PAUSE;
-        let (begin, text) = (core.begun(), self.configuration.as_deref());
-        // A supervisor that continues a run has not seen its begin.
-        let record = self.record.get_or_insert_with(|| RunRecord::begun(&begin, text));
-        record.update(&core.progress(), begin.utc(now));
-        // While the disk does not answer, the next update replaces this one.
-        let _ = self.runs.try_send(record.clone());
-    }
-
-    /// Notes that a run has ended, which has begun as stated.
-    pub(super) fn note_end(&mut self, begin: &Begin, report: &RunReport) {
-        let text = self.configuration.as_deref();
-        let mut record = self.record.take().unwrap_or_else(|| RunRecord::begun(begin, text));
-        record.close(report);
-        self.send(record);
-    }
-
-    fn send(&self, record: RunRecord) {
-        let number = record.run.run;
-        if self.runs.try_send(record).is_err() {
-            let path = self.path.display();
-            tracing::warn!(
-                %path,
-                run = number,
-                "the disk of the state directory {path} does not answer, so run {number} is not kept there, and a later run may get its number: check the disk, and give the next run a number above {number}"
-            );
-        }
-    }
-
-    /// Waits until everything is written.
-    pub(super) async fn close(self) {
-        drop(self.runs);
-        let _ = self.ended.await;
-    }
 }

@@ -78,6 +78,12 @@ pub struct SupervisorConfig {
     /// Default: `$STATE_DIRECTORY`; or `evb-state` beside the journal; or beside the first event
     /// files of this host; or none
     pub state: Option<PathBuf>,
+    /// The number of records in the directory `state`, 1 to 1000000. When a run begins, the oldest
+    /// records beyond this number are removed; never that of a run without an end.
+    ///
+    /// Default: none, so that all are kept
+    #[serde(default, with = "Whole::<1, 1_000_000>")]
+    pub keep_runs: Option<u32>,
     /// With `"none"`, the journal survives the death of the process. With `"commit"`, the journal
     /// survives a power cut as well, and each batch of decisions waits for the disk.
     ///

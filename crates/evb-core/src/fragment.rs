@@ -77,7 +77,7 @@ impl Checksum {
 /// }
 /// assert_eq!(checksum.take(), Checksum::of(b"detector data"));
 /// ```
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct RunningChecksum(evb_crc::Digest);
 
 /// Least number of new bytes that are added to the checksum at once while a payload arrives.

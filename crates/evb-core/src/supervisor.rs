@@ -73,6 +73,7 @@ mod fault_tests;
 mod fault_model;
 
 use crate::{
+    alignment::Episode,
     alignment::GuardedClocks,
     id::{EventId, Peer, RunId},
     ledger::Annotation,
@@ -489,6 +490,17 @@ impl SupervisorCore {
     pub fn survey(&self, now: Instant) -> Survey {
         let run = beginning::provisional_number(self).number();
         Survey { run, groups: least_numbers::survey(self, now), ..survey::survey(self, now) }
+    }
+
+    /// Returns the problems of the run so far, without the losses, in the order of their times.
+    pub fn problems(&self) -> &[String] {
+        self.books.findings().said().0
+    }
+
+    /// Returns the episodes of sources whose timestamps disagreed, in the order of their first
+    /// events.
+    pub fn episodes(&self) -> &[Episode] {
+        self.books.findings().episodes()
     }
 
     /// Returns all sources and builders that may take part: sources in the order of the roster,

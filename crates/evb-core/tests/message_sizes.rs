@@ -13,11 +13,11 @@ use evb_core::{
         control::{
             Absence, AlignmentReport, Assignments, Begin, BuilderAddress, BuilderReport, Changes, Clock,
             ClockDoubt, ClockRelation, ClockRelations, Completions, ContradictionReport, Control,
-            DatagramReport, DatagramTimes, Decisions, Episode, Episodes, Exception, Exclusion, GrantStages,
-            Holding, Holdings, LaneReport, Live, MAX_BATCH, MAX_BUILDERS, MAX_CAUSE, MAX_CHANGED,
-            MAX_CHANGES, MAX_EPISODES, MAX_EXCEPTIONS, MAX_MESSAGE, MAX_MISSING, MAX_NAME, MAX_OUTSTANDING,
-            MAX_PATHS, Message, Name, Outcome, PathReport, RefusalReport, Report, RoleReport, Roster,
-            SourceReport, TrainReport,
+            DatagramReport, DatagramTimes, Decisions, Episode, Episodes, Exception, Exclusion, FileReport,
+            FilesReport, GrantStages, Holding, Holdings, LaneReport, Live, MAX_BATCH, MAX_BUILDERS,
+            MAX_CAUSE, MAX_CHANGED, MAX_CHANGES, MAX_EPISODES, MAX_EXCEPTIONS, MAX_FILE_PATH, MAX_FILES,
+            MAX_LATEST_FILES, MAX_MESSAGE, MAX_MISSING, MAX_NAME, MAX_OUTSTANDING, MAX_PATHS, Message, Name,
+            Outcome, PathReport, RefusalReport, Report, RoleReport, Roster, SourceReport, TrainReport,
         },
         encoding::Encoding as _,
     },
@@ -152,6 +152,15 @@ fn lane() -> LaneReport {
     }
 }
 
+/// Returns the largest files in a report of a builder.
+fn files(count: usize) -> FilesReport {
+    let path = "x".repeat(MAX_FILE_PATH);
+    FilesReport {
+        closed: MOST,
+        latest: vec![FileReport { path, size: MOST, events: MOST, checksum: MOST }; count],
+    }
+}
+
 /// Returns the largest interim report of a builder.
 fn interim() -> BuilderReport {
     let changed = LaneReport { source: ID, last: MOST, last_by_ns: MOST, ..LaneReport::default() };
@@ -164,6 +173,7 @@ fn interim() -> BuilderReport {
         payload_bytes: MOST,
         lanes: vec![changed; MAX_CHANGED],
         sum: Some(Box::new(lane())),
+        files: Some(files(MAX_LATEST_FILES)),
         latency_max_us: MOST,
         memory_peak_bytes: MOST,
         ..BuilderReport::default()
@@ -343,6 +353,7 @@ fn sizes() -> BTreeMap<String, usize> {
         utc_zero_ns: MOST,
         excluded: vec![ID; MAX_SOURCES],
     };
+    let of_files = || BuilderReport { files: Some(files(MAX_FILES)), ..BuilderReport::default() };
     let sizes = [
         ("`Begin`", size(Message::Begin(begin()))),
         ("`AlignmentReport`", size(Message::Alignment(doubts()))),
@@ -360,6 +371,7 @@ fn sizes() -> BTreeMap<String, usize> {
         ("interim `Report` of a builder", report(RoleReport::Builder(interim()), Some(live()))),
         ("final `Report` of a source", report(RoleReport::Source(final_of_source()), None)),
         ("final `Report` of a builder", report(RoleReport::Builder(last()), None)),
+        ("last `Report` of a builder", report(RoleReport::Builder(of_files()), Some(Live::default()))),
     ];
     sizes.map(|(name, size)| (name.to_owned(), size)).into()
 }

@@ -8,6 +8,7 @@ mod problems;
 mod tests;
 
 use std::{
+    collections::VecDeque,
     fmt,
     future::Future,
     io,
@@ -20,7 +21,7 @@ use std::{
 
 use evb::{
     file::ClosedFile,
-    supervisor::{LastRun, RunReport},
+    supervisor::{CallEnd, HookCall, LastRun, RecordNotes, RunReport},
 };
 use evb_config::HooksConfig;
 use evb_core::{
@@ -47,6 +48,9 @@ const WAITING: usize = 256;
 
 /// Number of characters of a failure that the status shows.
 const SHOWN: usize = 500;
+
+/// Number of runs whose records may get notes: a program may run longer than the next run.
+const RECORDS: usize = 4;
 
 /// Something that may have a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +89,8 @@ struct Calls {
     config: Mutex<Arc<HooksConfig>>,
     queues: Mutex<Queues>,
     states: [State; Hook::ALL.len()],
+    /// The records of the latest runs.
+    records: Mutex<VecDeque<RecordNotes>>,
     ending: watch::Sender<Ending>,
 }
 
@@ -147,6 +153,17 @@ impl Hooks {
         *lock(&self.0.config) = Arc::new(config.clone());
     }
 
+    /// Notes in the record of the next run, too, what happens to it.
+    pub(crate) fn note_in(&self, record: RecordNotes) {
+        let mut records = lock(&self.0.records);
+        records.truncate(RECORDS - 1);
+        records.push_front(record);
+    }
+
+    fn records(&self) -> Vec<RecordNotes> {
+        lock(&self.0.records).iter().cloned().collect()
+    }
+
     /// Returns the present configuration, if it has a program for the hook.
     fn configured(&self, hook: Hook) -> Option<Arc<HooksConfig>> {
         let config = Arc::clone(&lock(&self.0.config));
@@ -194,6 +211,7 @@ impl Hooks {
             "events": file.events,
             "first": file.first.map(|event| event.number()),
             "last": file.last.map(|event| event.number()),
+            "crc64_nvme": file.checksum.map(|checksum| format!("{:016x}", checksum.number())),
         });
         self.call(Hook::FileClosed, file.run.number(), about, input);
     }
@@ -210,7 +228,9 @@ impl Hooks {
             let queue = queue.ok_or_else(|| "this process ends".to_owned())?;
             queue.try_send(call).map_err(|error| {
                 let call = error.into_inner();
-                format!("{WAITING} calls wait already, and {} is the next", call.about)
+                let reason = format!("{WAITING} calls wait already, and {} is the next", call.about);
+                self.record(hook, &call, CallEnd::Dropped, &reason);
+                reason
             })
         });
         if let Err(reason) = queued {
@@ -241,6 +261,15 @@ impl Hooks {
             hook = name,
             "the program of the hook {name} was not called: {reason}; no event is affected, but do its work by hand"
         );
+    }
+
+    /// Notes in the record of a run how a call has ended.
+    fn record(&self, hook: Hook, call: &Call, outcome: CallEnd, text: &str) {
+        let Ok(run) = serde_json::from_value(call.input["run_id"].clone()) else { return };
+        let program = hook.words(&call.config).and_then(<[_]>::first).cloned().unwrap_or_default();
+        let (hook, text) = (hook.name().to_owned(), text.to_owned());
+        let told = HookCall { hook, program, outcome, text, ..HookCall::default() };
+        self.records().iter().any(|record| record.note_call(run, told.clone()));
     }
 
     fn note_failure(&self, hook: Hook, reason: &str) {

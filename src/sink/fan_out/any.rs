@@ -3,6 +3,7 @@
 use std::{future::Future, pin::Pin};
 
 use evb_core::{alignment::Episode, event::Event, id::RunNumber, ledger::OwingChange};
+use evb_file::ClosedFile;
 
 use crate::sink::{RunFacts, Sink, SinkError, SinkSpace};
 
@@ -18,6 +19,7 @@ pub(super) trait AnySink: Send {
     fn note_episodes(&mut self, episodes: &[Episode]);
     fn note_changes(&mut self, changes: &[OwingChange]);
     fn space(&self) -> Option<SinkSpace>;
+    fn take_closed(&mut self) -> Vec<ClosedFile>;
     fn close(&mut self) -> Step<'_, ()>;
 }
 
@@ -48,6 +50,10 @@ impl<S: Sink> AnySink for S {
 
     fn space(&self) -> Option<SinkSpace> {
         Sink::space(self)
+    }
+
+    fn take_closed(&mut self) -> Vec<ClosedFile> {
+        Sink::take_closed(self)
     }
 
     fn close(&mut self) -> Step<'_, ()> {

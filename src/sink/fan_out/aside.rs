@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
     time::Duration,
@@ -17,6 +17,7 @@ use evb_core::{
     quantities::counted,
     units::Bytes,
 };
+use evb_file::ClosedFile;
 use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, sleep, timeout},
@@ -63,6 +64,8 @@ pub(super) struct Aside {
     calls: Option<mpsc::Sender<Call>>,
     /// Bytes of the events in the queue.
     bytes: Arc<AtomicU64>,
+    /// Files that the sink has closed, until they are taken.
+    closed: Arc<Mutex<Vec<ClosedFile>>>,
     /// Events of the run that the sink was to get, and those for which the queue had no room.
     offered: u64,
     left_out: u64,
@@ -72,7 +75,8 @@ pub(super) struct Aside {
 impl Aside {
     pub(super) fn new(sink: impl Sink) -> Self {
         let sink: Option<Box<dyn AnySink>> = Some(Box::new(sink));
-        Self { sink, calls: None, bytes: Arc::default(), offered: 0, left_out: 0, builder: 0 }
+        let (bytes, closed) = (Arc::default(), Arc::default());
+        Self { sink, calls: None, bytes, closed, offered: 0, left_out: 0, builder: 0 }
     }
 
     /// Starts the thread, and asks the sink for the highest run number that it knows. A sink that
@@ -81,6 +85,7 @@ impl Aside {
         if let Some(sink) = self.sink.take() {
             let (calls, to_call) = mpsc::channel(WAITING + CALLS);
             let (bytes, span) = (Arc::clone(&self.bytes), tracing::Span::current());
+            let closed = Arc::clone(&self.closed);
             let refused =
                 |error| SinkError::lost(format!("a thread cannot be started: {error}; raise `ulimit -u`"));
             let runtime =
@@ -89,7 +94,7 @@ impl Aside {
                 let _builder = span.entered();
                 let (run, told, refused) = (None, None, 0);
                 let worker =
-                    Worker { sink, bytes, run, has_begun: false, told, refused, written: Vec::new() };
+                    Worker { sink, bytes, closed, run, has_begun: false, told, refused, written: Vec::new() };
                 runtime.block_on(worker.run(to_call));
             });
             begun.map_err(refused)?;
@@ -140,6 +145,11 @@ impl Aside {
         self.call(Call::Changes(changes.to_vec()));
     }
 
+    /// Returns the files that the sink has closed since the last call.
+    pub(super) fn take_closed(&self) -> Vec<ClosedFile> {
+        std::mem::take(&mut *self.closed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Ends the run, and logs how many of its events the sink has missed; returns the number, if it
     /// is known.
     pub(super) async fn close(&mut self) -> Option<u64> {
@@ -183,6 +193,7 @@ impl Aside {
 struct Worker {
     sink: Box<dyn AnySink>,
     bytes: Arc<AtomicU64>,
+    closed: Arc<Mutex<Vec<ClosedFile>>>,
     run: Option<RunFacts>,
     has_begun: bool,
     /// Time at which a failure was logged.
@@ -211,7 +222,9 @@ impl Worker {
                     }
                 };
             }
-            if let Err(error) = self.commit(outcome).await {
+            let outcome = self.commit(outcome).await;
+            self.note_closed();
+            if let Err(error) = outcome {
                 self.tell(&error);
                 sleep(SINK_RETRY).await;
             }
@@ -284,9 +297,15 @@ impl Worker {
                 {
                     self.tell(&error);
                 }
+                self.note_closed();
                 let _ = answer.send(self.refused);
             }
         }
+    }
+
+    fn note_closed(&mut self) {
+        let files = self.sink.take_closed();
+        self.closed.lock().unwrap_or_else(PoisonError::into_inner).extend(files);
     }
 
     fn tell(&mut self, error: &SinkError) {

@@ -4,8 +4,8 @@ use crate::{
     framing::Losses,
     live::{HostFacts, complete_live},
     wire::control::{
-        Control, DatagramReport, FilterReport, Message, RefusalReport, Report, RoleReport, TapReport,
-        TrainReport,
+        Control, DatagramReport, FilesReport, FilterReport, Message, RefusalReport, Report, RoleReport,
+        TapReport, TrainReport,
     },
 };
 
@@ -47,6 +47,8 @@ pub struct ReportFacts {
     pub tap: Option<TapReport>,
     /// Counts of a builder's filter, if processes judge its events.
     pub filter: Option<FilterReport>,
+    /// Files that a builder's sink has closed; `None` if there are none.
+    pub files: Option<FilesReport>,
 }
 
 impl ReportFacts {
@@ -69,7 +71,7 @@ impl ReportFacts {
             source.run_not_stated = run_not_stated;
         }
         if let Some(RoleReport::Builder(builder)) = &mut report.report {
-            (builder.tap, builder.filter) = (self.tap, self.filter);
+            (builder.tap, builder.filter, builder.files) = (self.tap, self.filter, self.files);
         }
         if report.live.is_some() {
             return None;

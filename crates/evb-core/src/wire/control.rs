@@ -77,6 +77,15 @@ pub fn plain(text: &str, most: usize) -> String {
 /// Most paths in the final report of a source (docs/reference/protocol.md RUN-38).
 pub const MAX_PATHS: usize = 10;
 
+/// Most files in a report of a builder after its sink is closed (docs/reference/protocol.md RUN-53).
+pub const MAX_FILES: usize = 1000;
+
+/// Most files in another report of a builder.
+pub const MAX_LATEST_FILES: usize = 4;
+
+/// Length of the longest path of a file in a report, in bytes.
+pub const MAX_FILE_PATH: usize = 500;
+
 /// Most lanes in an interim report of a builder (docs/reference/protocol.md RUN-37).
 pub const MAX_CHANGED: usize = 256;
 

@@ -10,11 +10,11 @@ use evb_core::{
             Absence, Accepted, Accounted, AlignmentReport, Assignments, Begin, Begun, BuilderAddress,
             BuilderReport, Changes, Clock, ClockDoubt, ClockRelation, ClockRelations, Completions,
             ContradictionReport, Control, DatagramReport, DatagramTimes, Decisions, Episode, Episodes,
-            Exception, Exclusion, FilterReport, Finish, GrantStages, Heartbeat, Hello, HelloReply, Holding,
-            Holdings, LaneReport, LaneState, Learn, Leaving, Live, Load, Message, Name, Outcome, PathReport,
-            ReadingsWanted, ReadoutState, ReadoutStatus, Ready, Reason, Refusal, RefusalReport, Reply,
-            Report, Role, RoleReport, Roster, RunEnd, RunParameters, SourceReport, Stop, TapReport,
-            TrainReport, Triggers, Welcome,
+            Exception, Exclusion, FileReport, FilesReport, FilterReport, Finish, GrantStages, Heartbeat,
+            Hello, HelloReply, Holding, Holdings, LaneReport, LaneState, Learn, Leaving, Live, Load, Message,
+            Name, Outcome, PathReport, ReadingsWanted, ReadoutState, ReadoutStatus, Ready, Reason, Refusal,
+            RefusalReport, Reply, Report, Role, RoleReport, Roster, RunEnd, RunParameters, SourceReport,
+            Stop, TapReport, TrainReport, Triggers, Welcome,
         },
         datagram::{Association, DatagramHeader, DatagramKind},
         encoding::Encoding,
@@ -375,6 +375,15 @@ fn builder() -> BuilderReport {
             failed: 6,
             restarts: 7,
             fault: "worker 1 exited with code 3".into(),
+        }),
+        files: Some(FilesReport {
+            closed: 7,
+            latest: vec![FileReport {
+                path: "/data/run000007-001-0003.evb".into(),
+                size: 8,
+                events: 9,
+                checksum: 10,
+            }],
         }),
     }
 }

@@ -1,16 +1,14 @@
 //! [`Caller`]: calls the program of one hook, one call after another, and again if it fails.
 
 use std::{
-    fs::File,
     future::Future,
-    io::{self, Read as _},
-    path::Path,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
+use evb::supervisor::CallEnd;
 use evb_config::HooksConfig;
-use evb_core::{fragment::RunningChecksum, quantities::time};
+use evb_core::quantities::time;
 use serde_json::Value;
 use tokio::{
     sync::mpsc,
@@ -25,9 +23,6 @@ use crate::{
 
 /// Pauses before a failed program is called again.
 const PAUSES: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(10)];
-
-/// Bytes of a file that are read at once for its checksum.
-const PIECE: usize = 256 * 1024;
 
 /// Niceness of the threads of hooks and of their programs, the lowest priority that there is.
 const NICE: i32 = 19;
@@ -61,8 +56,9 @@ impl Caller {
         while let Some(call) = calls.recv().await {
             let ending = *self.hooks.0.ending.borrow();
             if is_last || ending == Ending::Now {
-                self.hooks
-                    .drop_call(self.hook, &format!("this process ends before the call for {}", call.about));
+                let reason = format!("this process ends before the call for {}", call.about);
+                self.hooks.record(self.hook, &call, CallEnd::Dropped, &reason);
+                self.hooks.drop_call(self.hook, &reason);
                 continue;
             }
             let state = self.hooks.state(self.hook);
@@ -70,7 +66,7 @@ impl Caller {
                 Ok(()) => state.succeeded.fetch_add(1, Ordering::Relaxed),
                 Err(error) => {
                     let ends = *self.hooks.0.ending.borrow() != Ending::No;
-                    is_last = ends && matches!(error, Some(ProgramError::TimeOver { .. }));
+                    is_last = ends && matches!(error, ProgramError::TimeOver { .. });
                     state.failed.fetch_add(1, Ordering::Relaxed)
                 }
             };
@@ -79,25 +75,15 @@ impl Caller {
 
     /// Calls the program until it succeeds, at most three times. Returns the last error of the
     /// program.
-    async fn carry_out(&self, mut call: Call) -> Result<(), Option<ProgramError>> {
+    async fn carry_out(&self, call: Call) -> Result<(), ProgramError> {
         let (name, about) = (self.hook.name(), call.about.clone());
-        if self.hook == Hook::FileClosed
-            && let Some(path) = call.input["path"].as_str()
-        {
-            match checksum(Path::new(path)) {
-                Ok(checksum) => call.input["crc64_nvme"] = checksum.into(),
-                Err(error) => {
-                    self.tell_failure(&about, &format!("cannot read the file: {error}"), &call.input);
-                    return Err(None);
-                }
-            }
-        }
         let mut pauses = PAUSES.iter();
         loop {
             let began = Instant::now();
             let Err(error) = call.attempt(self.hook, self.hooks.stopped()).await else {
                 let took = time(began.elapsed());
                 tracing::info!(hook = name, "hook {name} for {about} has succeeded in {took}");
+                self.hooks.record(self.hook, &call, CallEnd::Succeeded, "");
                 return Ok(());
             };
             let program = self.hook.words(&call.config).and_then(<[_]>::first).map_or("", String::as_str);
@@ -105,7 +91,8 @@ impl Caller {
             let pause = pauses.next().filter(|_| !matches!(error, ProgramError::Cancelled));
             let Some(pause) = pause else {
                 self.tell_failure(&about, &reason, &call.input);
-                return Err(Some(error));
+                self.hooks.record(self.hook, &call, CallEnd::Failed, &reason);
+                return Err(error);
             };
             let next = time(*pause);
             tracing::info!(hook = name, "hook {name} for {about}: {reason}; evbd calls it again in {next}");
@@ -140,17 +127,5 @@ impl Call {
         let words = hook.words(config).unwrap_or_default();
         let program = Program { words, part: &part, variables: &variables };
         program.run(input, config.timeout, stop).await
-    }
-}
-
-/// Returns the CRC-64/NVME of a whole file, in hexadecimal.
-fn checksum(path: &Path) -> io::Result<String> {
-    let mut file = File::open(path)?;
-    let (mut sum, mut piece) = (RunningChecksum::default(), vec![0; PIECE]);
-    loop {
-        match file.read(&mut piece)? {
-            0 => return Ok(format!("{:016x}", sum.take().number())),
-            count => sum.update(&piece[..count]),
-        }
     }
 }

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, future::Future, time::Duration};
 
-use evb::run_control::{Problem, Severity};
+use evb::{
+    run_control::{Problem, Severity},
+    supervisor::NotedProblem,
+};
 use evb_core::id::RunId;
 use serde_json::{Value, json};
 use tokio::time::{Instant, interval};
@@ -22,39 +25,53 @@ pub(crate) struct Look {
     pub(crate) problems: Vec<Problem>,
 }
 
-/// The problems of the last minute. The texts of problems have numbers that change, so the
-/// severity, the subject and the remedy tell them apart. A status lists few problems, so these are
-/// few, too.
+/// The problems of the last minute, with the times at which they were seen, and the runs in whose
+/// records they are. The texts of problems have numbers that change, so the severity, the subject
+/// and the remedy tell them apart. A status lists few problems, so these are few, too.
 #[derive(Default)]
-struct KnownProblems(BTreeMap<(Severity, String, String), Instant>);
+struct KnownProblems(BTreeMap<(Severity, String, String), (Instant, RunId)>);
 
 impl KnownProblems {
-    /// Returns the problems that are new.
-    fn take(&mut self, problems: Vec<Problem>, now: Instant) -> Vec<Problem> {
-        self.0.retain(|_, seen| now.duration_since(*seen) < QUIET);
+    /// Returns the problems that are new. `note` enters a problem in the record of the run, and
+    /// returns false before there is one.
+    fn take(&mut self, look: Look, now: Instant, note: impl Fn(&Problem) -> bool) -> Vec<Problem> {
+        self.0.retain(|_, (seen, _)| now.duration_since(*seen) < QUIET);
         let mut is_new = |problem: &Problem| {
             let key = (problem.severity, problem.subject.clone(), problem.remedy.clone());
-            self.0.insert(key, now).is_none()
+            let is_new = !self.0.contains_key(&key);
+            let (seen, noted) = self.0.entry(key).or_insert((now, RunId::UNKNOWN));
+            *seen = now;
+            if *noted != look.run_id && note(problem) {
+                *noted = look.run_id;
+            }
+            is_new
         };
-        problems.into_iter().filter(|problem| is_new(problem)).collect()
+        look.problems.into_iter().filter(|problem| is_new(problem)).collect()
     }
 }
 
 impl Hooks {
-    /// Looks at the problems again and again, and calls `problem` for each new one.
+    /// Looks at the problems again and again, notes each new one in the record of the run, and
+    /// calls `problem` for it.
     pub(crate) async fn watch<F: Future<Output = Option<Look>>>(self, look: impl Fn() -> F) {
         let (mut known, mut looks) = (KnownProblems::default(), interval(LOOK));
         loop {
             looks.tick().await;
-            if self.configured(Hook::Problem).is_none() {
-                continue;
-            }
-            let Some(Look { run, run_id, problems }) = look().await else { continue };
-            for problem in known.take(problems, Instant::now()) {
+            let Some(look) = look().await else { continue };
+            let (run, run_id) = (look.run, look.run_id);
+            let new = known.take(look, Instant::now(), |problem| self.note_problem(run_id, problem));
+            for problem in new {
                 let about = format!("run {run}: {}", problem.subject);
                 self.call(Hook::Problem, run, about, input(run, run_id, &problem));
             }
         }
+    }
+
+    fn note_problem(&self, run: RunId, problem: &Problem) -> bool {
+        let Problem { severity, subject, text, remedy } = problem.clone();
+        let severity = if severity == Severity::Bad { "bad" } else { "warning" }.to_owned();
+        let problem = NotedProblem { severity, subject, text, remedy, ..NotedProblem::default() };
+        self.records().iter().any(|record| record.note_problem(run, problem.clone()))
     }
 }
 

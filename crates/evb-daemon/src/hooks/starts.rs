@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use evb::supervisor::{RunStart, StartGate};
+use evb::supervisor::{CallEnd, RunStart, StartGate};
 use evb_config::HooksConfig;
 use evb_core::wire::control::plain;
 use serde_json::json;
@@ -67,20 +67,24 @@ impl Hooks {
         };
         let Err(error) = call.attempt(hook, stop).await else {
             state.succeeded.fetch_add(1, Ordering::Relaxed);
+            self.record(hook, &call, CallEnd::Succeeded, "");
             return start.answer(Ok(None));
         };
         if matches!(error, ProgramError::Cancelled) {
             state.dropped.fetch_add(1, Ordering::Relaxed);
+            self.record(hook, &call, CallEnd::Dropped, &error.to_string());
             return tracing::info!("run {run} does not wait for the hook run_starts any more");
         }
         if let ProgramError::Exit { code: VETO, said } = &error {
             state.succeeded.fetch_add(1, Ordering::Relaxed);
             let reason = plain(&format!("the hook run_starts has refused it{said}"), REASON);
+            self.record(hook, &call, CallEnd::Vetoed, &error.to_string());
             return start.answer(Err(reason));
         }
         state.failed.fetch_add(1, Ordering::Relaxed);
         let reason = format!("the program of the hook run_starts {error}");
         self.note_failure(hook, &reason);
+        self.record(hook, &call, CallEnd::Failed, &reason);
         let remark = format!("{reason}; the run began all the same: correct the program before the next run");
         start.answer(Ok(Some(plain(&remark, REASON))));
     }

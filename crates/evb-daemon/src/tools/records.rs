@@ -1,5 +1,6 @@
 //! `evbd runs` and `evbd report`: the records of runs, which a supervisor keeps.
 
+mod html;
 #[cfg(test)]
 mod tests;
 
@@ -10,8 +11,13 @@ use std::{
     process::ExitCode,
 };
 
-use evb::supervisor::{RunRecord, StateDir};
-use evb_core::{id::RunNumber, quantities::counted, wire::control::plain};
+use evb::supervisor::{NotedProblem, RecordedFile, RunRecord, StateDir};
+use evb_core::{
+    id::RunNumber,
+    quantities::{counted, size},
+    units::Bytes,
+    wire::control::plain,
+};
 use evb_file::RunChoice;
 use serde_json::Value;
 
@@ -43,6 +49,13 @@ pub(crate) struct ReportArguments {
     /// Print the whole record as JSON.
     #[arg(long)]
     json: bool,
+    /// Write one HTML page that prints on A4: to the file, or to standard output.
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    #[expect(
+        clippy::option_option,
+        reason = "the form by which clap reads an option with an optional value"
+    )]
+    html: Option<Option<PathBuf>>,
 }
 
 /// Runs `evbd runs`. Returns 0, or 2 if there are no records.
@@ -77,9 +90,19 @@ pub(crate) fn report(arguments: &ReportArguments) -> ExitCode {
             "{} has no record of that run; `evbd runs {0}` lists those that it has",
             arguments.state.display()
         )),
+        [record] if let Some(Some(path)) = &arguments.html => {
+            match std::fs::write(path, html::page(record)) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => nothing_done(&format!(
+                    "cannot write {}: {error}; name a file that this user may write",
+                    path.display()
+                )),
+            }
+        }
         [record] => print(|out| {
             match arguments.json {
                 true => writeln!(out, "{}", serde_json::to_string_pretty(record)?)?,
+                false if arguments.html.is_some() => write!(out, "{}", html::page(record))?,
                 false => describe(record, out)?,
             }
             Ok(ExitCode::SUCCESS)
@@ -166,7 +189,12 @@ fn describe(record: &RunRecord, out: &mut dyn Write) -> io::Result<()> {
         let (bytes, sum) = (configuration.text.len() as u64, &configuration.crc64_nvme);
         line("configuration", &format!("{}, CRC-64/NVME {sum}; --json has it", counted(bytes, "byte")))?;
     }
-    list_of(out, "Problems", run.problems.iter().cloned())?;
+    line("software", &versions(record))?;
+    line("files", &files(record))?;
+    match record.noted_problems.is_empty() {
+        true => list_of(out, "Problems", run.problems.iter().cloned())?,
+        false => list_of(out, "Problems", record.noted_problems.iter().map(problem))?,
+    }
     list_of(out, "Remarks", run.remarks.iter().cloned())?;
     let of =
         |key: &'static str| record.report.iter().filter_map(move |report| report[key].as_array()).flatten();
@@ -185,7 +213,46 @@ fn describe(record: &RunRecord, out: &mut dyn Write) -> io::Result<()> {
             let (source, from) = (&change["source"], &change["from"]);
             format!("source {source} {what} from event {from}: {}", texts(change, "why"))
         }),
-    )
+    )?;
+    let episodes = record.episodes.iter().map(|episode| {
+        let until = episode.until.map_or_else(|| "the end".to_owned(), |event| event.to_string());
+        format!("source {}, event {} to {until}: it {}", episode.source, episode.since, episode.text)
+    });
+    list_of(out, "Disagreeing timestamps", episodes)?;
+    let calls = record.hooks.calls.iter().map(|call| {
+        let text = if call.text.is_empty() { String::new() } else { format!(": {}", call.text) };
+        format!("{}  {} {}{text}", call.at, call.hook, call.outcome)
+    });
+    list_of(out, "Hooks", calls)
+}
+
+fn problem(noted: &NotedProblem) -> String {
+    let again = if noted.count > 1 { format!(" ({} times)", noted.count) } else { String::new() };
+    format!("{}  {}: {}{again}", noted.first, noted.subject, noted.text)
+}
+
+/// Returns the number of the files that builders have closed, with their events and bytes.
+fn files(record: &RunRecord) -> String {
+    let sum = |of: fn(&RecordedFile) -> u64| record.files.iter().map(of).fold(0, u64::saturating_add);
+    let (events, bytes) = (sum(|file| file.events), size(Bytes::new(sum(|file| file.size))));
+    let more = match record.files_left_out {
+        0 => String::new(),
+        more => format!(", and {} not listed", counted(more, "more file")),
+    };
+    match record.files.len() as u64 + record.files_left_out {
+        0 => String::new(),
+        _ => format!("{}, {}, {bytes}{more}", counted(record.files.len(), "file"), counted(events, "event")),
+    }
+}
+
+/// Returns the versions of the software of sources and builders, with the number of their users.
+fn versions(record: &RunRecord) -> String {
+    let mut users: BTreeMap<&str, u64> = BTreeMap::new();
+    for version in record.source_software.values().chain(record.builder_software.values()) {
+        *users.entry(version).or_default() += 1;
+    }
+    let users = users.iter().map(|(version, users)| format!("{version} ({})", counted(*users, "role")));
+    users.collect::<Vec<_>>().join(", ")
 }
 
 fn names(names: &BTreeMap<u32, String>) -> String {

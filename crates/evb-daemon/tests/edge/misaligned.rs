@@ -13,6 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use evb::supervisor::StateDir;
 use evb_core::rng::Rng;
 use evb_file::{Episode, Merge, Selection};
 use serde_json::{Value, json};
@@ -311,6 +312,9 @@ impl Case {
             told.iter().chain(&found).all(|episode| self.faulty().contains(&episode.source.number())),
             "{self:?}: {told:?}"
         );
+        let records = StateDir::new(detector.path("evb-state")).records().unwrap();
+        let kinds = |all: &[Episode]| all.iter().map(|one| (one.since, one.kind.clone())).collect::<Vec<_>>();
+        assert_eq!(records.first().map(|record| kinds(&record.episodes)), Some(kinds(&told)), "{self:?}");
         if self.killed.is_none() {
             // The run only knows that an episode is over soon after its last event, and may measure
             // a rate in other events.

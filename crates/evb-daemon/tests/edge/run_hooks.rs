@@ -4,7 +4,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
+    process::{Child, Command, ExitStatus, Output, Stdio},
 };
 
 use evb_core::fragment::Checksum;
@@ -58,6 +58,13 @@ impl System {
         Evbd(command.args(["run", "--quiet"]).arg(self.path("evb.toml")).stderr(log).spawn().unwrap())
     }
 
+    /// Starts an evbd with some of the roles.
+    pub(crate) fn start_roles(&self, roles: &[&str]) -> Evbd {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evbd"));
+        command.args(["run", "--quiet"]).args(roles.iter().flat_map(|role| ["--role", role]));
+        Evbd(command.arg(self.path("evb.toml")).stderr(Stdio::null()).spawn().unwrap())
+    }
+
     /// Runs evbd to its end; returns what it has said, and the summary of its run.
     pub(crate) fn run(&self) -> (Output, Value) {
         let output = self.start().wait_with_output().unwrap();
@@ -74,6 +81,13 @@ impl System {
 
 /// A process that ends with the test.
 pub(crate) struct Evbd(Child);
+
+impl Evbd {
+    /// Waits until the process ends by itself.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        self.0.wait().unwrap()
+    }
+}
 
 impl Drop for Evbd {
     fn drop(&mut self) {
@@ -198,6 +212,17 @@ fn an_operator_reads_the_veto_and_the_state_of_hooks() {
         (&json!("run_starts"), Some(2))
     );
     assert_eq!(count(&status, 2, "pending"), Some(0));
+    // The record has the veto before the run, too.
+    let record = crate::run_records::record(&system);
+    let calls = record["hooks"]["calls"].as_array().unwrap();
+    let of = |call: &Value| format!("{} {}", call["hook"], call["outcome"]).replace('"', "");
+    assert_eq!(
+        calls.iter().map(of).collect::<Vec<_>>(),
+        ["run_starts vetoed", "run_starts succeeded", "run_ends succeeded"]
+    );
+    assert!(calls[0]["text"].as_str().unwrap().contains("no beam"), "{record:#}");
+    assert!(calls.iter().all(|call| call["at"].is_string() && call["program"].is_string()), "{record:#}");
+    assert_eq!(crate::run_records::disagreements(&record), [""; 0]);
     let end = &system.told("run_ends")[0];
     assert_eq!((&end["annotation"]["comment"], &end["run"]), (&json!("<b>"), &json!(1)));
     crate::signals::send("TERM", [&evbd.0]);

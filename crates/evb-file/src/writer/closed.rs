@@ -3,6 +3,7 @@
 use std::{fmt, path::PathBuf, sync::Arc};
 
 use evb_core::{
+    fragment::Checksum,
     id::{EventId, RunId, RunNumber},
     units::Bytes,
 };
@@ -10,7 +11,7 @@ use evb_core::{
 /// A file that has its index, and to which nothing more is written.
 ///
 /// ```
-/// use evb_core::{event::Event, id::*};
+/// use evb_core::{event::Event, fragment::Checksum, id::*};
 /// use evb_file::*;
 ///
 /// # let dir = tempfile::tempdir()?;
@@ -26,7 +27,9 @@ use evb_core::{
 ///
 /// let file: ClosedFile = told.recv()?;
 /// assert_eq!((file.events, file.first), (2, Some(EventId::new(3))));
-/// assert_eq!(file.size.count(), std::fs::metadata(&file.path)?.len());
+/// let content = std::fs::read(&file.path)?;
+/// assert_eq!(file.size.count(), content.len() as u64);
+/// assert_eq!(file.checksum, Some(Checksum::of(&content)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +48,9 @@ pub struct ClosedFile {
     pub first: Option<EventId>,
     /// The highest event id.
     pub last: Option<EventId>,
+    /// The checksum of the whole file, computed while it was written; `None` if the file had events
+    /// before anybody was told of files.
+    pub checksum: Option<Checksum>,
 }
 
 /// The function that is told of closed files.
@@ -54,6 +60,10 @@ pub(super) struct OnClosed(Option<Arc<dyn Fn(ClosedFile) + Send + Sync>>);
 impl OnClosed {
     pub(super) fn new(tell: impl Fn(ClosedFile) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(tell)))
+    }
+
+    pub(super) fn is_set(&self) -> bool {
+        self.0.is_some()
     }
 
     pub(super) fn tell(&self, file: impl FnOnce() -> ClosedFile) {

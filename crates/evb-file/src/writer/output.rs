@@ -7,6 +7,7 @@ use std::{
 
 use evb_core::{
     event::Event,
+    fragment::RunningChecksum,
     id::{EventId, RunId, RunNumber},
     units::Bytes,
 };
@@ -38,6 +39,8 @@ pub(super) struct OutputFile {
     entries: Vec<IndexEntry>,
     /// The file's length and number of events at the last commit.
     committed: (u64, usize),
+    /// The checksum of the file at the last commit.
+    committed_sum: Option<RunningChecksum>,
     /// True if the file must be truncated to the last commit before anything else is written to it.
     torn: bool,
 }
@@ -64,6 +67,7 @@ impl OutputFile {
             handed_over: 0,
             entries,
             committed: (0, 0),
+            committed_sum: Some(RunningChecksum::default()),
             torn: false,
         };
         output.staging.copy_bytes(&bytes);
@@ -111,7 +115,13 @@ impl OutputFile {
     pub(super) fn closed(&self, run: RunNumber, run_id: RunId, size: Bytes) -> ClosedFile {
         let ids = || self.entries.iter().map(|entry| entry.event);
         let (path, events) = (self.path.clone(), self.committed_events());
-        ClosedFile { run, run_id, path, size, events, first: ids().min(), last: ids().max() }
+        let checksum = self.staging.sum.clone().map(|mut sum| sum.take());
+        ClosedFile { run, run_id, path, size, events, first: ids().min(), last: ids().max(), checksum }
+    }
+
+    /// Spares the checksum of the file, which nobody wants.
+    pub(super) fn skip_checksum(&mut self) {
+        (self.staging.sum, self.committed_sum) = (None, None);
     }
 
     pub(super) fn committed_events(&self) -> u64 {
@@ -160,6 +170,7 @@ impl OutputFile {
             self.sync(fsync)?;
             self.check_whole()?;
             self.committed = (self.handed_over, self.entries.len());
+            self.committed_sum.clone_from(&self.staging.sum);
         }
         Ok(())
     }
@@ -213,6 +224,7 @@ impl OutputFile {
     /// Discards all events appended since the last commit, and returns them.
     pub(super) fn roll_back(&mut self) -> Vec<EventId> {
         self.staging.clear();
+        self.staging.sum.clone_from(&self.committed_sum);
         self.handed_over = self.committed.0;
         self.torn = true;
         self.entries.drain(self.committed.1..).map(|entry| entry.event).collect()

@@ -3,7 +3,7 @@
 
 use std::io::{self, IoSlice};
 
-use evb_core::event::Event;
+use evb_core::{event::Event, fragment::RunningChecksum};
 
 use super::disk::Storage;
 use crate::format::{FileTag, aligned, encode_head, encode_record};
@@ -19,15 +19,19 @@ const PIECES: usize = 1024;
 
 /// The bytes of small records that are not written to the file yet.
 #[derive(Debug)]
-pub(super) struct Staging(Vec<u8>);
+pub(super) struct Staging {
+    bytes: Vec<u8>,
+    /// Checksum of all bytes that were written; `None` if nobody wants it.
+    pub(super) sum: Option<RunningChecksum>,
+}
 
 impl Staging {
     pub(super) fn new() -> Self {
-        Self(Vec::with_capacity(STAGING))
+        Self { bytes: Vec::with_capacity(STAGING), sum: Some(RunningChecksum::default()) }
     }
 
     pub(super) fn len(&self) -> u64 {
-        self.0.len() as u64
+        self.bytes.len() as u64
     }
 
     pub(super) fn fits(&self, size: u64) -> bool {
@@ -35,23 +39,24 @@ impl Staging {
     }
 
     pub(super) fn clear(&mut self) {
-        self.0.clear();
+        self.bytes.clear();
         // The buffer may have grown beyond `STAGING` bytes to hold the head of a large record.
-        self.0.shrink_to(STAGING);
+        self.bytes.shrink_to(STAGING);
     }
 
     /// Copies the record of an event, payloads included, to the buffer.
     pub(super) fn copy(&mut self, event: &Event, size: u64, tag: &FileTag) {
-        encode_record(event, size, tag, &mut self.0);
+        encode_record(event, size, tag, &mut self.bytes);
     }
 
     pub(super) fn copy_bytes(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
+        self.bytes.extend_from_slice(bytes);
     }
 
     /// Writes all buffered bytes to the file.
     pub(super) fn write(&mut self, storage: &mut dyn Storage) -> io::Result<()> {
-        write_all(storage, &mut [IoSlice::new(&self.0)])?;
+        self.sum.iter_mut().for_each(|sum| sum.update(&self.bytes));
+        write_all(storage, &mut [IoSlice::new(&self.bytes)])?;
         self.clear();
         Ok(())
     }
@@ -64,13 +69,14 @@ impl Staging {
         tag: &FileTag,
         storage: &mut dyn Storage,
     ) -> io::Result<()> {
-        encode_head(event, size, tag, &mut self.0);
+        encode_head(event, size, tag, &mut self.bytes);
         let payload = event.payload_size().count();
         let padding = &[0; 8][..(aligned(payload) - payload) as usize];
         let mut slices = Vec::with_capacity(event.fragments().len() + 2);
-        slices.push(IoSlice::new(&self.0));
+        slices.push(IoSlice::new(&self.bytes));
         slices.extend(event.fragments().map(|fragment| IoSlice::new(fragment.payload)));
         slices.push(IoSlice::new(padding));
+        self.sum.iter_mut().for_each(|sum| slices.iter().for_each(|slice| sum.update(slice)));
         write_all(storage, &mut slices)?;
         self.clear();
         Ok(())

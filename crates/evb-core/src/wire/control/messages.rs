@@ -195,7 +195,7 @@ messages! {
         datagrams: Option<DatagramReport> = 13, times: Option<DatagramTimes> = 14,
         grant_first_byte_us: Vec<u64> = 15, stages: Option<Box<GrantStages>> = 16,
         refusals: Option<RefusalReport> = 20, sum: Option<Box<LaneReport>> = 21, gone: String = 22,
-        tap: Option<TapReport> = 23, filter: Option<FilterReport> = 24,
+        tap: Option<TapReport> = 23, filter: Option<FilterReport> = 24, files: Option<FilesReport> = 25,
     }
     /// Work of the processes of a builder's filter in this run. All judged events were kept,
     /// dropped, or failed to get a verdict.
@@ -203,6 +203,9 @@ messages! {
         workers: u32 = 1, ready: u32 = 2, judged: u64 = 3, kept: u64 = 4, dropped: u64 = 5, failed: u64 = 6,
         restarts: u64 = 7, fault: String = 8,
     }
+    /// Files that a builder has closed in the run: their number, and the latest of them.
+    pub struct FilesReport { closed: u64 = 1, latest: Vec<FileReport> = 2 }
+    pub struct FileReport { path: String = 1, size: u64 = 2, events: u64 = 3, checksum: u64 = 4 }
     /// Events by what became of them at the clients of a builder's tap, over all clients so far.
     #[derive(Copy)]
     pub struct TapReport { clients: u32 = 1, seen: u64 = 2, sent: u64 = 3, sampled_out: u64 = 4, dropped: u64 = 5 }

@@ -8,19 +8,21 @@ use prost::{
 };
 
 use super::{
-    Control, MAX_BATCH, MAX_BUILDERS, MAX_CHANGES, MAX_EPISODES, MAX_EXCEPTIONS, MAX_PATHS, MalformedMessage,
+    Control, MAX_BATCH, MAX_BUILDERS, MAX_CHANGES, MAX_EPISODES, MAX_EXCEPTIONS, MAX_FILES, MAX_PATHS,
+    MalformedMessage,
 };
 use crate::{set::MAX_SOURCES, wire::encoding::Encoding as _};
 
 /// The fields of a `Control` that repeat a message, each by its path of tags in
 /// `proto/control.proto` from the outermost, with the limit of their number and the name of the
 /// control message.
-const LIMITS: [(&[u32], usize, &str); 14] = [
+const LIMITS: [(&[u32], usize, &str); 15] = [
     (&[1, 4], MAX_BUILDERS, "Roster"),
     (&[4, 2], MAX_EXCEPTIONS, "Completions"),
     (&[4, 4], MAX_BATCH as usize, "Completions"),
     (&[8, 1, 23], MAX_PATHS, "Report"),
     (&[8, 2, 7], MAX_SOURCES, "Report"),
+    (&[8, 2, 24, 2], MAX_FILES, "Report"),
     // One more entry contains the events that have no builder yet.
     (&[14, 2], MAX_BUILDERS + 1, "Holdings"),
     (&[15, 8], MAX_SOURCES, "Begin"),

@@ -82,10 +82,13 @@ pub(in crate::run) fn supervisor(
         duration: config.run.duration,
         ..usual
     };
+    state.iter().for_each(|state| shared.hooks.note_in(state.notes()));
     Ok(SupervisorConfig {
         seed: config.run.seed,
         journal: journal(config),
-        state: state.map(|state| state.with_configuration(Arc::clone(&shared.text))),
+        state: state.map(|state| {
+            state.with_configuration(Arc::clone(&shared.text)).keeping(config.supervisor.keep_runs)
+        }),
         gate: shared.hooks.gate(),
         trigger_input,
         control: control_class(config),

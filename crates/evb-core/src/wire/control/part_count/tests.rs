@@ -1,14 +1,14 @@
 use super::{
     super::{
-        BuilderAddress, BuilderReport, Changes, Completions, Exception, Exclusion, Holding, Holdings,
-        LaneReport, Message, PathReport, Report, RoleReport, Roster, SourceReport,
+        BuilderAddress, BuilderReport, Changes, Completions, Exception, Exclusion, FileReport, FilesReport,
+        Holding, Holdings, LaneReport, Message, PathReport, Report, RoleReport, Roster, SourceReport,
     },
     *,
 };
 
 /// Returns one message of each kind that repeats a part, with `count` such parts, and the limit of
 /// their number.
-fn repeating(count: usize) -> [(Message, usize); 6] {
+fn repeating(count: usize) -> [(Message, usize); 7] {
     let roster = Roster { builders: vec![BuilderAddress::default(); count], ..Roster::default() };
     let completions = Completions { exceptions: vec![Exception::default(); count], ..Completions::default() };
     let lanes = vec![LaneReport::default(); count];
@@ -22,11 +22,17 @@ fn repeating(count: usize) -> [(Message, usize); 6] {
         live: None,
     };
     let holdings = Holdings { held: vec![Holding::default(); count], ..Holdings::default() };
+    let files = Some(FilesReport { closed: 0, latest: vec![FileReport::default(); count] });
+    let files = Report {
+        report: Some(RoleReport::Builder(BuilderReport { files, ..BuilderReport::default() })),
+        live: None,
+    };
     [
         (Message::Roster(roster), MAX_BUILDERS),
         (Message::Completions(completions), MAX_EXCEPTIONS),
         (Message::Report(report), MAX_SOURCES),
         (Message::Report(paths), MAX_PATHS),
+        (Message::Report(files), MAX_FILES),
         (Message::Holdings(holdings), MAX_BUILDERS + 1),
         (Message::Changes(Changes { changes: vec![Exclusion::default(); count] }), MAX_CHANGES),
     ]
@@ -34,7 +40,7 @@ fn repeating(count: usize) -> [(Message, usize); 6] {
 
 #[test]
 fn messages_of_countless_empty_parts_are_refused_before_they_take_memory() {
-    for kind in 0..6 {
+    for kind in 0..7 {
         let of = |count| {
             let (message, most) = repeating(count).into_iter().nth(kind).unwrap();
             (Control { message: Some(message) }, most)
