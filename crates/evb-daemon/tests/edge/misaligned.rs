@@ -392,7 +392,8 @@ impl Case {
     }
 }
 
-/// Prints, from Python, the episodes of a run, and the events in which fragments of a source agree and disagree.
+/// Prints, from Python, the episodes of a run, and the events in which fragments of each source
+/// agree and disagree.
 const READER: &str = "
 import json, sys, evb_read
 [run], _ = evb_read.runs_of(evb_read.files_at(sys.argv[1:]))
