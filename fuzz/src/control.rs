@@ -201,15 +201,13 @@ pub fn messages() -> Vec<Control> {
         quiet: vec![3],
         ..Roster::default()
     };
+    let file = FileReport { path: "/data/a.evb".to_owned(), size: 1, events: 1, checksum: 1 };
     let builder = BuilderReport {
         complete: 3,
         lanes: vec![LaneReport { source: 3, ..LaneReport::default() }],
         sum: Some(Box::new(LaneReport { fragments: 3, ..LaneReport::default() })),
         latency_us: vec![10, 3],
-        files: Some(FilesReport {
-            closed: 2,
-            latest: vec![FileReport { path: "/data/a.evb".to_owned(), size: 1, events: 1, checksum: 1 }],
-        }),
+        files: Some(FilesReport { closed: 2, latest: vec![file] }),
         ..BuilderReport::default()
     };
     let live = Live { building: 1, latency: vec![4, 3], disk_bytes: 9, ..Live::default() };

@@ -1,9 +1,9 @@
 //! The start of a builder: joining the run, the first roster, the sink and the driver.
 
-use std::{future::poll_fn, io, task::Poll};
+use std::{future::poll_fn, io, task::Poll, time::Duration};
 
 use evb_core::{
-    session::{Start, leaving},
+    session::{Start, last_files, leaving},
     wire::control::Control,
 };
 use evb_net::{clock, host, pacing::Transport};
@@ -12,9 +12,12 @@ use tokio::net::TcpListener;
 
 use super::{BuilderConfig, driver::Driver, ends, lanes::BuilderLanes};
 use crate::{
-    role::{self, AdmittedRole, JoinOutcome, RoleError, RunOutcome},
+    role::{self, AdmittedRole, JoinOutcome, RoleError, RunOutcome, SupervisorLink},
     sink::stage::Stage,
 };
+
+/// Time for which a supervisor listens after the end of a run.
+const LISTENS: Duration = Duration::from_secs(1);
 
 /// Runs a builder from its first roster to the end of the run.
 pub(super) async fn run(
@@ -51,8 +54,18 @@ pub(super) async fn run(
     let awake = role::keep_awake(config.keep_awake, config.queue_delay);
     let outcome = poll_fn(|cx| driver.poll_turn(cx)).await;
     drop(awake);
-    driver.close().await;
+    let (stage, link) = driver.into_parts();
+    close(stage, link).await;
     outcome
+}
+
+/// Waits until the sink has closed, and tells the supervisor its files, if it still listens.
+async fn close(stage: Stage, mut link: SupervisorLink) {
+    let Some(files) = stage.close().await else { return };
+    link.send(&last_files(files));
+    let flushed = poll_fn(|cx| link.poll_flushed(cx));
+    // The supervisor listens for a moment only.
+    let _ = tokio::time::timeout(LISTENS, flushed).await;
 }
 
 /// Returns the builder's state machine and its lanes.

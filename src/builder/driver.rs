@@ -2,10 +2,8 @@
 //! sink.
 
 use std::{
-    future::poll_fn,
     io,
     task::{Context, Poll},
-    time::Duration,
 };
 
 use evb_core::{
@@ -13,7 +11,6 @@ use evb_core::{
     live::HostFacts,
     session::{ReportFacts, RoleFault, Target},
     time::Instant,
-    wire::control::{BuilderReport, Control, Live, Message, Report, RoleReport},
 };
 use evb_net::{clock, timer::Timer};
 use evb_shaper::role::{BuilderOutput, BuilderRole};
@@ -28,9 +25,6 @@ use crate::{
     },
     tap::Tap,
 };
-
-/// Time for which a supervisor listens after the end of a run.
-const LISTENS: Duration = Duration::from_secs(1);
 
 /// A builder's state machine and its connections, sink and timer.
 pub(super) struct Driver {
@@ -194,16 +188,8 @@ impl Driver {
         Poll::Pending
     }
 
-    /// Waits until the sink has closed, and tells the supervisor its files, if it still listens
-    /// (docs/reference/protocol.md RUN-53).
-    pub(super) async fn close(self) {
-        let Self { stage, mut link, .. } = self;
-        let Some(files) = stage.close().await else { return };
-        let own = BuilderReport { files: Some(files), ..BuilderReport::default() };
-        let report = Report { report: Some(RoleReport::Builder(own)), live: Some(Live::default()) };
-        link.send(&Control { message: Some(Message::Report(report)) });
-        let flushed = poll_fn(|cx| link.poll_flushed(cx));
-        // The supervisor listens for a moment only.
-        let _ = tokio::time::timeout(LISTENS, flushed).await;
+    /// Ends the driver, and returns what remains to be closed.
+    pub(super) fn into_parts(self) -> (Stage, SupervisorLink) {
+        (self.stage, self.link)
     }
 }

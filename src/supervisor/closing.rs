@@ -14,9 +14,9 @@ use evb_net::clock;
 use tokio::task::coop::unconstrained;
 
 use super::{
-    driver::{Driver, note_files},
+    driver::Driver,
     registrations::Registrations,
-    state::StateKeeper,
+    state::{StateKeeper, note_files},
 };
 
 /// Time that peers have to read their last message and close the connection.

@@ -12,7 +12,6 @@ use evb_core::{
     ledger::RunReport,
     supervisor::{SupervisorOutput, SupervisorRole},
     time::{Instant, earlier},
-    wire::control::Control,
 };
 use evb_net::{
     clock,
@@ -21,9 +20,15 @@ use evb_net::{
 };
 
 use super::{
-    commands::Commands, journal::writer::JournalWriter, links::Links, onlookers::Onlookers,
-    record::take_files, registrations::Registrations, start_gate::Asking, state::StateKeeper,
-    trigger_port::TriggerPort, wall_clock::WallClockReader,
+    commands::Commands,
+    journal::writer::JournalWriter,
+    links::Links,
+    onlookers::Onlookers,
+    registrations::Registrations,
+    start_gate::Asking,
+    state::{StateKeeper, note_files},
+    trigger_port::TriggerPort,
+    wall_clock::WallClockReader,
 };
 
 /// The supervisor's state machine and its connections, journal and timer.
@@ -122,8 +127,7 @@ impl Driver {
         match self.role.register(&incoming.hello, now) {
             Ok((peer, welcome)) => {
                 tracing::debug!(%peer, address = %incoming.peer(), "a peer has connected");
-                let software = &incoming.hello.software;
-                self.state.iter_mut().for_each(|state| state.note_software(peer, software));
+                self.state.iter_mut().for_each(|state| state.note_software(peer, &incoming.hello.software));
                 let link = incoming.welcome(welcome);
                 self.registrations.classify(&link);
                 self.links.drop_link(peer);
@@ -174,12 +178,7 @@ impl Driver {
                 }
                 SupervisorOutput::AbandonJournal => self.journal.iter_mut().for_each(JournalWriter::abandon),
                 SupervisorOutput::Ended(report) => {
-                    let state = self.state.iter_mut().filter(|_| self.role.core().has_begun());
-                    state.for_each(|state| {
-                        state.look(self.role.core(), now);
-                        state.add_point(self.role.core(), now);
-                        state.note_end(&self.role.core().begun(), &report);
-                    });
+                    self.state.iter_mut().for_each(|state| state.end(self.role.core(), &report, now));
                     self.report = Some(report);
                 }
             }
@@ -197,14 +196,5 @@ impl Driver {
             any = true;
         }
         any
-    }
-}
-
-/// Notes the files in a report of a builder in the record of the run, if there is one.
-pub(super) fn note_files(state: Option<&mut StateKeeper>, peer: Peer, message: &mut Control) {
-    if let Some(files) = take_files(message)
-        && let (Some(state), Peer::Builder(builder)) = (state, peer)
-    {
-        state.note_files(builder, files);
     }
 }

@@ -5,17 +5,24 @@ mod hooks;
 mod problems;
 mod series;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io,
+    path::Path,
+    time::Duration,
+};
 
 use evb_core::{
     alignment::Episode,
     fragment::Checksum,
-    id::Peer,
+    id::{Peer, RunId},
     ledger::{Annotation, RunReport},
     supervisor::{SupervisorCore, Survey},
     time::Utc,
     wire::control::{Begin, Name},
 };
+use evb_net::host::write_whole;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -29,6 +36,9 @@ use super::LastRun;
 
 /// Version of the records that this version of evb writes.
 const VERSION: u32 = 1;
+
+/// Ending of the names of the files of runs.
+pub(super) const ENDING: &str = ".json";
 
 /// Verdict on a run whose end no supervisor saw.
 const NO_END: &str = "the end of this run was not recorded, because its supervisor ended before it; `evbd verify` shows what its files hold";
@@ -155,8 +165,9 @@ impl RunRecord {
     /// Notes how far the run is.
     pub(super) fn update(&mut self, core: &SupervisorCore, at: Utc) {
         self.run.events = core.progress().events;
-        self.episodes = core.episodes().to_vec();
-        self.note_sentences(core.problems(), at);
+        let (problems, episodes) = core.found();
+        self.episodes = episodes.to_vec();
+        self.note_sentences(problems, at);
         self.updated = at;
     }
 
@@ -179,4 +190,16 @@ impl RunRecord {
         self.closed = true;
         self.report = serde_json::to_value(report).ok();
     }
+}
+
+/// Writes the file of a run: whole, or not at all.
+pub(super) fn keep(dir: &Path, record: &RunRecord) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    write_whole(&dir.join(name(record.run.run, record.run.run_id)), &serde_json::to_vec_pretty(record)?)?;
+    File::open(dir)?.sync_all()
+}
+
+/// Returns the name of the file of a run.
+pub(super) fn name(run: u32, id: RunId) -> String {
+    format!("run{run:06}-{}{ENDING}", id.short())
 }

@@ -13,7 +13,7 @@ use evb_core::{
 };
 use evb_net::clock;
 
-use super::{HookCall, NotedProblem, RunRecord, state};
+use super::{HookCall, NotedProblem, RunRecord, record};
 
 /// Most calls for runs that have not begun.
 const EARLY: usize = 20;
@@ -34,7 +34,7 @@ const MOST: usize = 1000;
 /// assert!(!notes.note_problem(RunId::new(7), problem));
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct RecordNotes(Arc<Open>);
+pub struct RecordNotes(Arc<SharedRecord>);
 
 impl PartialEq for RecordNotes {
     fn eq(&self, other: &Self) -> bool {
@@ -45,7 +45,7 @@ impl PartialEq for RecordNotes {
 impl Eq for RecordNotes {}
 
 #[derive(Debug, Default)]
-struct Open {
+struct SharedRecord {
     state: Mutex<OpenRecord>,
     /// Number of the revision in the file.
     written: Mutex<u64>,
@@ -100,7 +100,7 @@ impl RecordNotes {
     pub(super) fn keep(&self, dir: &Path, revision: &Revision) -> io::Result<()> {
         let mut written = lock(&self.0.written);
         if revision.number > *written {
-            state::keep(dir, &revision.record)?;
+            record::keep(dir, &revision.record)?;
             *written = revision.number;
         }
         Ok(())

@@ -5,21 +5,16 @@ mod keeper;
 mod tests;
 
 use std::{
-    fs::{self, File},
-    io,
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-use evb_core::id::{RunId, RunNumber, ShortRunId};
-use evb_net::host::write_whole;
+use evb_core::id::{RunNumber, ShortRunId};
 
-pub(super) use keeper::StateKeeper;
+pub(super) use keeper::{StateKeeper, note_files};
 
-use super::{LastRun, RecordNotes, RunRecord};
-
-/// Ending of the names of state files.
-const ENDING: &str = ".json";
+use super::{LastRun, RecordNotes, RunRecord, record::ENDING};
 
 /// The directory in which a supervisor keeps a [record](RunRecord) of each run that it has led. The
 /// highest number in the
@@ -139,17 +134,6 @@ impl StateDir {
         named.sort();
         Ok(named)
     }
-}
-
-/// Writes the file of a run: whole, or not at all.
-pub(super) fn keep(dir: &Path, record: &RunRecord) -> io::Result<()> {
-    fs::create_dir_all(dir)?;
-    write_whole(&dir.join(name(record.run.run, record.run.run_id)), &serde_json::to_vec_pretty(record)?)?;
-    File::open(dir)?.sync_all()
-}
-
-fn name(run: u32, id: RunId) -> String {
-    format!("run{run:06}-{}{ENDING}", id.short())
 }
 
 fn parse(name: &str) -> Option<(RunNumber, ShortRunId)> {

@@ -27,7 +27,7 @@ pub use admission::{
 pub use attendance::{Attendance, AttendanceOutput, leaving};
 pub use dial::{Dial, Target};
 pub use dialing::{LaneDialing, OPENING};
-pub use facts::{FrontEndCounts, ReportFacts};
+pub use facts::{FrontEndCounts, ReportFacts, last_files};
 pub use heard::{DialFailure, DialFault, Heard};
 pub use joining::{Joining, JoiningOutput, Start};
 pub use lines::Lines;

@@ -73,8 +73,7 @@ mod fault_tests;
 mod fault_model;
 
 use crate::{
-    alignment::Episode,
-    alignment::GuardedClocks,
+    alignment::{Episode, GuardedClocks},
     id::{EventId, Peer, RunId},
     ledger::Annotation,
     time::{Instant, WallClock, earlier},
@@ -215,11 +214,6 @@ impl SupervisorCore {
         PeerMembership { plan, phase, pulse, roster, assigner, books, outbox, due, begun }
     }
 
-    /// Returns the part of the supervisor that begins a run.
-    fn beginning(&mut self) -> Beginning<'_> {
-        Beginning { core: self }
-    }
-
     /// Returns the part of the supervisor that watches whether timestamps agree.
     pub(crate) fn verdicts(&mut self) -> Verdicts<'_> {
         Verdicts { core: self }
@@ -316,8 +310,8 @@ impl SupervisorCore {
                 self.stop_gathering(now)
             }
             Phase::Beginning { until } if self.is_over(until, now) => {
-                let waited = self.beginning().stop_waiting(now);
-                self.beginning().settle(waited, now);
+                let waited = Beginning { core: self }.stop_waiting(now);
+                Beginning { core: self }.settle(waited, now);
             }
             Phase::Running { until } => {
                 let taken = self.deciding(now).take_due(now, until);
@@ -492,15 +486,9 @@ impl SupervisorCore {
         Survey { run, groups: least_numbers::survey(self, now), ..survey::survey(self, now) }
     }
 
-    /// Returns the problems of the run so far, without the losses, in the order of their times.
-    pub fn problems(&self) -> &[String] {
-        self.books.findings().said().0
-    }
-
-    /// Returns the episodes of sources whose timestamps disagreed, in the order of their first
-    /// events.
-    pub fn episodes(&self) -> &[Episode] {
-        self.books.findings().episodes()
+    /// Returns the problems so far, without the losses, and the episodes of wrong timestamps.
+    pub fn found(&self) -> (&[String], &[Episode]) {
+        (self.books.findings().said().0, self.books.findings().episodes())
     }
 
     /// Returns all sources and builders that may take part: sources in the order of the roster,

@@ -13,12 +13,16 @@ use evb_core::{
     ledger::RunReport,
     supervisor::SupervisorCore,
     time::Instant,
-    wire::control::{Begin, FilesReport, plain},
+    wire::control::{Begin, Control, FilesReport, plain},
 };
 use tokio::sync::oneshot;
 
-use super::{StateDir, name};
-use crate::supervisor::{RecordNotes, RunRecord, record::FileCounts, record_notes::Revision};
+use super::StateDir;
+use crate::supervisor::{
+    RecordNotes, RunRecord,
+    record::{FileCounts, name, take_files},
+    record_notes::Revision,
+};
 
 /// Number of runs that may wait to be written.
 pub(super) const WAITING: usize = 4;
@@ -116,7 +120,7 @@ impl StateKeeper {
 
     /// Updates the record of a run that is under way, now and then.
     pub(in crate::supervisor) fn update(&mut self, core: &SupervisorCore, now: Instant) {
-        let has_new = core.problems().len() != self.sentences;
+        let has_new = core.found().0.len() != self.sentences;
         if now < self.next && !has_new || !core.has_begun() {
             return;
         }
@@ -132,17 +136,26 @@ impl StateKeeper {
     }
 
     /// Adds the present counts to the series of the record.
-    pub(in crate::supervisor) fn add_point(&mut self, core: &SupervisorCore, now: Instant) {
+    fn add_point(&mut self, core: &SupervisorCore, now: Instant) {
         let survey = core.survey(now);
         self.notes.change(|record| record.add_point(&survey, PAUSE));
     }
 
     /// Takes what the supervisor knows of a run that has begun.
-    pub(in crate::supervisor) fn look(&mut self, core: &SupervisorCore, now: Instant) {
+    fn look(&mut self, core: &SupervisorCore, now: Instant) {
         let begin = core.begun();
         self.ensure(&begin);
         self.notes.change(|record| record.update(core, begin.utc(now)));
-        self.sentences = core.problems().len();
+        self.sentences = core.found().0.len();
+    }
+
+    /// Notes that the run has ended, if it has begun.
+    pub(in crate::supervisor) fn end(&mut self, core: &SupervisorCore, report: &RunReport, now: Instant) {
+        if core.has_begun() {
+            self.look(core, now);
+            self.add_point(core, now);
+            self.note_end(&core.begun(), report);
+        }
     }
 
     /// Notes that a run has ended, which has begun as stated.
@@ -153,7 +166,7 @@ impl StateKeeper {
     }
 
     /// Notes the files in a report of a builder.
-    pub(in crate::supervisor) fn note_files(&mut self, builder: BuilderId, files: FilesReport) {
+    fn add_files(&mut self, builder: BuilderId, files: FilesReport) {
         self.notes.change(|record| {
             self.has_late_files |= record.closed;
             self.file_counts.add(record, builder, files);
@@ -211,4 +224,13 @@ impl StateKeeper {
 fn read(dir: &Path, run: u32, id: RunId) -> Option<RunRecord> {
     let record: RunRecord = serde_json::from_slice(&fs::read(dir.join(name(run, id))).ok()?).ok()?;
     (record.run.run_id == id).then_some(record)
+}
+
+/// Notes the files in a report of a builder in the record of the run, if there is one.
+pub(in crate::supervisor) fn note_files(state: Option<&mut StateKeeper>, peer: Peer, message: &mut Control) {
+    if let Some(files) = take_files(message)
+        && let (Some(state), Peer::Builder(builder)) = (state, peer)
+    {
+        state.add_files(builder, files);
+    }
 }

@@ -3,7 +3,7 @@ mod schema;
 use std::sync::mpsc;
 
 use evb_core::{
-    id::{BuilderId, Peer, SourceId},
+    id::{BuilderId, Peer, RunId, SourceId},
     ledger::RunReport,
     time::{Instant, Utc},
     wire::control::{Begin, Name},

@@ -4,8 +4,8 @@ use crate::{
     framing::Losses,
     live::{HostFacts, complete_live},
     wire::control::{
-        Control, DatagramReport, FilesReport, FilterReport, Message, RefusalReport, Report, RoleReport,
-        TapReport, TrainReport,
+        BuilderReport, Control, DatagramReport, FilesReport, FilterReport, Live, Message, RefusalReport,
+        Report, RoleReport, TapReport, TrainReport,
     },
 };
 
@@ -90,4 +90,12 @@ impl ReportFacts {
         }
         Some(report.clone())
     }
+}
+
+/// Returns a builder's message with the files that its sink closed at the end of the run
+/// (docs/reference/protocol.md RUN-53).
+pub fn last_files(files: FilesReport) -> Control {
+    let own = BuilderReport { files: Some(files), ..BuilderReport::default() };
+    let report = Report { report: Some(RoleReport::Builder(own)), live: Some(Live::default()) };
+    Control { message: Some(Message::Report(report)) }
 }

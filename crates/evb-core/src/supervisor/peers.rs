@@ -3,6 +3,7 @@
 use super::{
     ChangeError, NotReady, Output, Recipients, SupervisorCore,
     admission::PeerAdmission,
+    beginning::Beginning,
     culprits::tell_drain,
     least_numbers,
     output::is_paused,
@@ -171,7 +172,7 @@ impl SupervisorCore {
     /// # Errors
     /// Returns [`NotReady`] if a peer is missing or not connected, or if the run has begun already.
     pub fn begin(&mut self, annotation: &Annotation, now: Instant) -> Result<(), NotReady> {
-        self.beginning().begin(annotation, now)
+        Beginning { core: self }.begin(annotation, now)
     }
 
     /// Stores what a source says about its readout, for which the beginning of the run may wait.
@@ -183,14 +184,14 @@ impl SupervisorCore {
 
     /// Continues the beginning of the run after a change of its peers.
     pub(super) fn begin_if_ready(&mut self, now: Instant) {
-        let advanced = self.beginning().advance(now);
-        self.beginning().settle(advanced, now);
+        let advanced = Beginning { core: self }.advance(now);
+        Beginning { core: self }.settle(advanced, now);
     }
 
     /// Handles a peer's answer to the supervisor's call to begin.
     pub(super) fn handle_begun(&mut self, peer: Peer, seat: Seat, begun: &Begun, now: Instant) {
-        let advanced = self.beginning().handle_begun(peer, seat, begun, now);
-        self.beginning().settle(advanced, now);
+        let advanced = Beginning { core: self }.handle_begun(peer, seat, begun, now);
+        Beginning { core: self }.settle(advanced, now);
     }
 
     /// Handles a peer's message that it ends its part in the run.
@@ -200,7 +201,7 @@ impl SupervisorCore {
         self.handle_disconnect(peer, &reason, now);
         self.roster.note_parting(seat, reason.clone());
         if self.phase.is_beginning() && needs(&self.roster, peer) {
-            self.beginning().settle(Err(NotReady::Refused { peer, reason }), now);
+            Beginning { core: self }.settle(Err(NotReady::Refused { peer, reason }), now);
         }
     }
 

@@ -11,8 +11,11 @@ use std::collections::{BTreeMap, VecDeque};
 use held::HeldOutputs;
 
 use super::{
-    ChangeError, NotReady, Output, Recipients, RunChange, SupervisorCore, beginning::asks_permission,
-    exclusions::Exclusions, roster::Roster, seats::staying,
+    ChangeError, NotReady, Output, Recipients, RunChange, SupervisorCore,
+    beginning::{Beginning, asks_permission},
+    exclusions::Exclusions,
+    roster::Roster,
+    seats::staying,
 };
 use crate::{
     id::{BuilderId, Peer, SourceId},
@@ -121,7 +124,7 @@ impl SupervisorRole {
     /// Lets a run begin that [asks](Self::asks_permission), with a remark if there is one, or stops
     /// its beginning for a reason.
     pub fn permit(&mut self, answer: Result<Option<String>, String>, now: Instant) {
-        self.core.beginning().permit(answer, now);
+        Beginning { core: &mut self.core }.permit(answer, now);
     }
 
     /// Returns true if new peers may register. While the journal stalls, they wait, because a

@@ -77,7 +77,8 @@ pub fn plain(text: &str, most: usize) -> String {
 /// Most paths in the final report of a source (docs/reference/protocol.md RUN-38).
 pub const MAX_PATHS: usize = 10;
 
-/// Most files in a report of a builder after its sink is closed (docs/reference/protocol.md RUN-53).
+/// Most files in a report of a builder after its sink is closed (docs/reference/protocol.md
+/// RUN-53).
 pub const MAX_FILES: usize = 1000;
 
 /// Most files in another report of a builder.

@@ -426,14 +426,14 @@ fn a_run_begins_with_the_permission_and_the_answers_of_all_peers() {
     EVERYBODY.into_iter().for_each(|peer| answer(&mut stage, peer, ""));
     assert_eq!(state(&stage), (7, RunState::Configured), "before the permission");
     assert_eq!(stage.core.survey(stage.now).preparing, ["the hook run_starts"]);
-    stage.core.beginning().permit(Ok(Some("no magnet".to_owned())), stage.now);
+    Beginning { core: &mut stage.core }.permit(Ok(Some("no magnet".to_owned())), stage.now);
     stage.poll_once();
     assert_eq!((state(&stage), last_remark(&stage)), ((7, RunState::Running), Some("no magnet")));
-    stage.core.beginning().permit(Err("too late".to_owned()), stage.now);
+    Beginning { core: &mut stage.core }.permit(Err("too late".to_owned()), stage.now);
     assert_eq!(state(&stage), (7, RunState::Running), "nothing asks any more");
 
     let mut stage = asking(false);
-    stage.core.beginning().permit(Ok(None), stage.now);
+    Beginning { core: &mut stage.core }.permit(Ok(None), stage.now);
     assert_eq!(state(&stage), (7, RunState::Configured), "before the peers have answered");
     EVERYBODY.into_iter().for_each(|peer| answer(&mut stage, peer, ""));
     assert_eq!((state(&stage), last_remark(&stage)), ((7, RunState::Running), None));
@@ -442,18 +442,18 @@ fn a_run_begins_with_the_permission_and_the_answers_of_all_peers() {
 #[test]
 fn a_veto_stops_the_beginning_and_the_next_start_asks_again() {
     let mut stage = asking(true);
-    stage.core.beginning().permit(Err("no beam".to_owned()), stage.now);
+    Beginning { core: &mut stage.core }.permit(Err("no beam".to_owned()), stage.now);
     stage.poll_once();
     assert_eq!(stage.begun.take(), Some(Err(NotReady::Vetoed("no beam".to_owned()))));
     assert!(!asks_permission(&stage.core) && !stage.core.has_begun());
     stage.core.begin(&Annotation::default(), stage.now).unwrap();
     stage.poll_once();
-    stage.core.beginning().permit(Ok(None), stage.now);
+    Beginning { core: &mut stage.core }.permit(Ok(None), stage.now);
     EVERYBODY.into_iter().for_each(|peer| answer(&mut stage, peer, ""));
     assert_eq!(state(&stage), (7, RunState::Running));
 
     let mut alone = asking(false);
-    alone.core.beginning().permit(Err("no beam".to_owned()), alone.now);
+    Beginning { core: &mut alone.core }.permit(Err("no beam".to_owned()), alone.now);
     alone.poll();
     let failure = alone.report.unwrap().failure;
     assert_eq!(failure.as_deref(), Some("the run may not begin: no beam; remove that cause"));

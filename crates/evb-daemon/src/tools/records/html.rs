@@ -17,7 +17,7 @@ const STYLE: &str = include_str!("html/style.css");
 
 /// Returns the page of a record. All texts of the record are escaped.
 pub(super) fn page(record: &RunRecord) -> String {
-    let mut page = Page(String::new());
+    let mut page = PrintedPage(String::new());
     page.head(record);
     page.events(record);
     page.plots(record);
@@ -67,9 +67,9 @@ fn second(at: Utc) -> String {
     text.get(..19).map_or_else(|| "unknown".to_owned(), |text| text.replace('T', " "))
 }
 
-struct Page(String);
+struct PrintedPage(String);
 
-impl Page {
+impl PrintedPage {
     fn add(&mut self, html: std::fmt::Arguments<'_>) {
         // Writing to a string cannot fail.
         let _ = self.0.write_fmt(html);
