@@ -22,7 +22,7 @@ const LIMITS: [(&[u32], usize, &str); 15] = [
     (&[4, 4], MAX_BATCH as usize, "Completions"),
     (&[8, 1, 23], MAX_PATHS, "Report"),
     (&[8, 2, 7], MAX_SOURCES, "Report"),
-    (&[8, 2, 24, 2], MAX_FILES, "Report"),
+    (&[8, 2, 25, 2], MAX_FILES, "Report"),
     // One more entry contains the events that have no builder yet.
     (&[14, 2], MAX_BUILDERS + 1, "Holdings"),
     (&[15, 8], MAX_SOURCES, "Begin"),
