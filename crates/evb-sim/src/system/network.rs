@@ -46,7 +46,7 @@ pub(crate) enum Act {
     /// A builder that left is added again.
     Return { run: u32, node: NodeIndex },
     /// A source is included again.
-    Include { run: u32, source: SourceId },
+    Include { source: SourceId },
     /// The next run is opened.
     Open { run: u32 },
 }

@@ -127,6 +127,11 @@ impl SupervisorHost {
         self.report.take()
     }
 
+    /// Returns the builders that take part in the run.
+    pub(crate) fn builders(&self) -> Vec<BuilderId> {
+        self.role.builders()
+    }
+
     pub(crate) fn progress(&self) -> Progress {
         self.role.core().progress()
     }

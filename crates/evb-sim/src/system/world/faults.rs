@@ -48,7 +48,7 @@ impl World<'_> {
             Act::BeginRun { run } => self.begin_run(run),
             Act::Stop { run } => self.stop(run),
             Act::Return { run, node } => self.add(run, node),
-            Act::Include { run, source } => self.include(run, source),
+            Act::Include { source } => self.include(source),
             // The next run may be open already: this action is scheduled twice if a supervisor is
             // killed after it has closed its ledger, and is then started again.
             Act::Open { run } if run == self.run => {}
@@ -128,7 +128,7 @@ impl World<'_> {
             }
             Fault::Storm { .. } if self.storm_until <= now => self.network.weather = self.scenario.weather,
             Fault::Remove { .. } => self.add(self.run, node),
-            Fault::Exclude { source, .. } => self.include(self.run, source),
+            Fault::Exclude { source, .. } => self.include(source),
             Fault::Pause { .. } => self.resume(),
             _ => {}
         }

@@ -72,11 +72,12 @@ impl World<'_> {
         }
     }
 
-    /// Asks the supervisor to include a source, and repeats the request if no supervisor is
-    /// running.
-    pub(super) fn include(&mut self, run: u32, source: SourceId) {
-        if run == self.run && self.ask(Command::Include(source)).is_none() && !self.is_over {
-            self.later(Act::Include { run, source });
+    /// Asks the supervisor to include a source. The request is repeated until a supervisor is
+    /// running and a run is open, because the source stays excluded in the next run.
+    pub(super) fn include(&mut self, source: SourceId) {
+        let is_open = !matches!(self.state(), None | Some(RunState::Ended));
+        if (self.ask(Command::Include(source)).is_none() || !is_open) && !self.is_over {
+            self.later(Act::Include { source });
         }
     }
 
@@ -85,9 +86,23 @@ impl World<'_> {
         if run != self.run || !matches!(self.state(), None | Some(RunState::Configured)) {
             return;
         }
-        drop(self.ask(Command::Start));
+        if let Some(Err(_)) = self.ask(Command::Start) {
+            self.bring_missing();
+        }
         let at = self.network.now() + 5 * AGAIN;
         self.network.schedule(at, Happening::World(Act::BeginRun { run }));
+    }
+
+    /// Starts builders that were removed in an earlier run, if a supervisor that was started again
+    /// expects them, because the configuration names them.
+    fn bring_missing(&mut self) {
+        let Some(Process::Supervisor(host)) = &self.hosts[0].process else { return };
+        for builder in host.builders() {
+            let node = self.scenario.node_of(Peer::Builder(builder));
+            if !self.hosts[node].is_member {
+                self.bring(node, builder);
+            }
+        }
     }
 
     /// Asks the supervisor to stop the run, and repeats the request until the ledger is closed.
