@@ -209,8 +209,9 @@ impl Running {
         if now < self.next_look {
             return Ok(());
         }
-        if now.since(self.next_look) > scenario::LOOK {
-            // The process did not run for some time, and may have missed changes.
+        if now.since(self.next_look) > scenario::LOOK || !matches!(self.line, Line::Up(_)) {
+            // The process did not run for some time, and may have missed changes; or no supervisor
+            // can say whether a source comes back.
             self.stuck_since.clear();
         }
         self.next_look = now + scenario::LOOK;
