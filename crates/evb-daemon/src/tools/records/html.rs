@@ -67,6 +67,18 @@ fn second(at: Utc) -> String {
     text.get(..19).map_or_else(|| "unknown".to_owned(), |text| text.replace('T', " "))
 }
 
+/// Returns the points of a series. The last step is joined with the one before if it is much
+/// shorter: the reports of builders lag behind, so its rates would be those of another time.
+fn whole_steps(points: &[RunPoint]) -> Vec<RunPoint> {
+    let mut whole = points.to_vec();
+    if let [.., before, from, to] = points
+        && 2.0 * (to.at_s - from.at_s) < from.at_s - before.at_s
+    {
+        whole.remove(points.len() - 2);
+    }
+    whole
+}
+
 struct PrintedPage(String);
 
 impl PrintedPage {
@@ -161,7 +173,7 @@ impl PrintedPage {
 
     /// Adds rates and dead time over the run, if there are at least two points.
     fn plots(&mut self, record: &RunRecord) {
-        let points = &record.series.points;
+        let points = whole_steps(&record.series.points);
         let over = |of: &dyn Fn(&[RunPoint]) -> f64| {
             let steps = points.windows(2).filter(|pair| pair[1].at_s > pair[0].at_s);
             steps.map(|pair| (pair[0].at_s, pair[1].at_s, of(pair))).collect::<Vec<_>>()

@@ -60,3 +60,14 @@ fn a_page_of_an_empty_record_is_whole() {
     assert!(html.starts_with("<!doctype html>") && html.ends_with("</html>\n"));
     assert!(!html.contains("NaN") && !html.contains("inf"), "{html}");
 }
+
+#[test]
+fn a_short_last_step_is_part_of_the_one_before() {
+    let points = |times: &[f64]| -> Vec<RunPoint> {
+        times.iter().map(|at_s| RunPoint { at_s: *at_s, ..RunPoint::default() }).collect()
+    };
+    assert_eq!(whole_steps(&points(&[0.0, 10.0, 20.0, 20.1])), points(&[0.0, 10.0, 20.1]));
+    for whole in [vec![], vec![0.0, 0.1], vec![0.0, 10.0, 16.0]] {
+        assert_eq!(whole_steps(&points(&whole)), points(&whole));
+    }
+}
