@@ -187,10 +187,14 @@ impl<'a> Case<'a> {
 
     /// Returns the deviation of the rate that the readings have and the error of this number,
     /// unless something else happened between them. As long as the rate is not known, readings from
-    /// before the doubt count, too.
+    /// before the doubt count, too, if they have the same rate.
     pub(super) fn measured_rate(&self, list: &[Reading]) -> Option<(f64, f64)> {
-        let is_smooth = |list: &[Reading]| self.fit_of_intervals(list, 0).misses == 0;
-        let list = if is_smooth(self.all) { self.all } else { list };
+        let is_smooth = self.fit_of_intervals(self.all, 0).misses == 0;
+        let of_all = Some(self.all).filter(|_| is_smooth).and_then(|all| self.steady_rate(all));
+        of_all.or_else(|| self.steady_rate(list))
+    }
+
+    fn steady_rate(&self, list: &[Reading]) -> Option<(f64, f64)> {
         let (first, middle, last) = (list.first()?, list.get(list.len() / 2)?, list.last()?);
         let slope = |from: &Reading, to: &Reading| {
             let (residual, elapsed, _) = self.interval(&[*from, *to], [0; 2])?;

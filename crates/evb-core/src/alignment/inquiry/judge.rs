@@ -255,7 +255,7 @@ fn unshifted_intervals(case: &Case<'_>, block: &Block<'_>, is_last: bool) -> Opt
         list.iter().take(9).filter_map(|reading| case.residual(*reading, 0)).collect();
     let jump = median(&mut soon.iter().map(|(residual, _)| *residual).collect::<Vec<_>>())?;
     let room = soon.iter().map(|(_, limit)| *limit).fold(0.0, f64::max);
-    if let Some(bits) = other_bits(case, jump, room) {
+    if let Some(bits) = other_bits(case, list, jump, room) {
         return Some(Explanation::OtherBits(bits));
     }
     if !case.rate_is_known() {
@@ -273,13 +273,17 @@ fn unshifted_intervals(case: &Case<'_>, block: &Block<'_>, is_last: bool) -> Opt
     Some(if block.has_ended { Explanation::Foreign } else { jumped })
 }
 
-/// Returns the bits of a clock that jumped by its true wrap.
-fn other_bits(case: &Case<'_>, jump: f64, room: f64) -> Option<u32> {
+/// Returns the bits of a clock that jumped by its true wrap. A clock whose wrap is shorter than the
+/// usual interval never agreed with the others.
+fn other_bits(case: &Case<'_>, list: &[Reading], jump: f64, room: f64) -> Option<u32> {
     let declared = case.scale.bits()?;
     let bits = (jump.abs() * case.scale.per_unit).log2().round();
     let wrap = bits.exp2() * case.scale.tick;
     let is_wrap = (jump.abs() - wrap).abs() <= room && room < 0.2 * wrap;
-    (bits >= 8.0 && bits < f64::from(declared) && is_wrap).then_some(bits as u32)
+    let intervals = list.array_windows().take(8).filter_map(|pair| case.interval(pair, [0; 2]));
+    let usual = median(&mut intervals.map(|(_, elapsed, _)| elapsed).collect::<Vec<_>>());
+    let is_long = usual.is_none_or(|usual| wrap > usual);
+    (bits >= 8.0 && bits < f64::from(declared) && is_wrap && is_long).then_some(bits as u32)
 }
 
 /// Returns the deviation of the rate in parts per million, if the intervals of both halves of the

@@ -10,6 +10,14 @@ use crate::{
 /// Returns the result for two boards of 100 MHz and one of 40 MHz with triggers 0.1 to 1.9 ms
 /// apart. `of_second` gives the event whose reading the second board sends, if it sends one.
 fn watch<E: Into<Option<u64>>>(events: u64, of_second: impl Fn(u64) -> E) -> StreamFindings {
+    watch_readings(events, |event, times| {
+        of_second(event).into().map(|event| times[event as usize] / 10 + 77)
+    })
+}
+
+/// Does the same with the readings of the second board, which `of_second` gives for an event and
+/// the times of all.
+fn watch_readings(events: u64, of_second: impl Fn(u64, &[u64]) -> Option<u64>) -> StreamFindings {
     let clock = |hertz| DetectorClock::new(Frequency::from_hertz(hertz).unwrap(), ClockWrap::Bits(48));
     let mut watch = StreamGuard::new(&[clock(1e8), clock(1e8), clock(4e7)]);
     let mut rng = Rng::new(7);
@@ -17,8 +25,7 @@ fn watch<E: Into<Option<u64>>>(events: u64, of_second: impl Fn(u64) -> E) -> Str
     (0..events + 50).for_each(|_| times.push(times[times.len() - 1] + 100_000 + rng.below(1_800_000)));
     for event in 1..=events {
         let nanos = times[event as usize];
-        let second = of_second(event).into().map(|event| times[event as usize] / 10 + 77);
-        let readings = [Some(nanos / 10), second, Some(nanos / 25 + 5)];
+        let readings = [Some(nanos / 10), of_second(event, &times), Some(nanos / 25 + 5)];
         watch.observe(0, EventId::new(event), Instant::ZERO + Duration::from_nanos(nanos), &readings);
     }
     watch.finish()
@@ -68,6 +75,20 @@ fn a_clock_that_stands_still_is_found_once_each_time() {
     let stuck = watched.findings.iter().filter(|found| found.verdict == Explanation::Stuck);
     let since: Vec<_> = stuck.map(|found| found.since.number()).collect();
     assert_eq!((since.as_slice(), watched.further), ([500, 1500].as_slice(), 0), "{:?}", watched.findings);
+}
+
+#[test]
+fn a_clock_that_becomes_too_fast_is_never_taken_for_one_with_few_bits() {
+    for at in 500..600 {
+        let watched = watch_readings(2000, |event, times| {
+            let (now, since) = (times[event as usize], times[at - 1]);
+            Some((now + now.saturating_sub(since) / 1000) / 10 + 77)
+        });
+        let mut verdicts = watched.findings.iter().map(|found| found.verdict);
+        let is_wrong = |one: Explanation| one.is_misaligned() || matches!(one, Explanation::OtherBits(_));
+        assert!(!verdicts.clone().any(is_wrong), "{at}: {watched:?}");
+        assert!(verdicts.any(|one| matches!(one, Explanation::OtherRate { .. })), "{at}: {watched:?}");
+    }
 }
 
 #[test]
