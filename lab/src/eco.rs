@@ -17,7 +17,7 @@ mod thousands;
 use std::{fs, path::PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use bindings_checks::{boards, c, c_speed, directories, export, file_cpp, nats, python};
+use bindings_checks::{adapters, boards, c, c_speed, directories, export, file_cpp, python};
 use checkout::SKIPPED;
 use clap::{Args, Subcommand};
 use lab_base::{
@@ -75,7 +75,9 @@ enum Part {
     /// tests with NumPy 1, NumPy 2 and without NumPy.
     Python(python::PythonArgs),
     /// The hand-over of events to NATS JetStream: both sides are killed, and no event is lost.
-    Nats(nats::NatsArgs),
+    Nats(adapters::NatsArgs),
+    /// Runs as process variables of EPICS: values, alarms and commands, as clients see them.
+    Epics(adapters::EpicsArgs),
     /// The exports: every fragment of a run as h5py, h5dump, pyarrow and uproot read it; memory,
     /// speed, and exports that are killed.
     Export(export::ExportArgs),
@@ -104,7 +106,8 @@ impl Part {
             Self::C(_) => c::NEEDS,
             Self::CSpeed(_) => c_speed::NEEDS,
             Self::Python(_) => python::NEEDS,
-            Self::Nats(_) => nats::NEEDS,
+            Self::Nats(_) => adapters::NATS_NEEDS,
+            Self::Epics(_) => adapters::EPICS_NEEDS,
             Self::Export(_) => export::NEEDS,
             Self::Boards(_) => boards::NEEDS,
             Self::Directories(_) => directories::NEEDS,
@@ -154,7 +157,8 @@ pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
         Part::C(c) => c::run(&out, c),
         Part::CSpeed(speed) => c_speed::run(&out, speed),
         Part::Python(python) => python::run(&setting()?, python, args.require),
-        Part::Nats(nats) => nats::run(&setting()?, nats, args.require),
+        Part::Nats(nats) => adapters::run_nats(&setting()?, nats, args.require),
+        Part::Epics(epics) => adapters::run_epics(&setting()?, epics, args.require),
         Part::Export(export) => export::run(&setting()?, export, args.require),
         Part::Boards(boards) => boards::run(&setting()?, boards, args.require),
         Part::Directories(directories) => directories::run(&setting()?, directories, args.require),

@@ -7,7 +7,7 @@ pub mod file_cpp;
 pub mod c;
 pub mod c_speed;
 pub mod python;
-pub mod nats;
+pub mod adapters;
 pub mod export;
 pub mod boards;
 pub mod directories;
