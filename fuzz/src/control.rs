@@ -8,11 +8,11 @@ use evb_core::{
     id::{BuilderId, EventId, Peer, SourceId},
     ledger::OwingChange,
     wire::control::{
-        AlignmentReport, Assignments, Begin, BuilderAddress, BuilderReport, Changes, Clock, ClockDoubt, FileReport, FilesReport,
-        ClockRelation, ClockRelations, Completions, Control, Decisions, Exception, Exclusion, Heartbeat,
-        Hello, HelloReply, LaneReport, LaneState, Live, MAX_BATCH, MAX_MESSAGE, Message, Outcome, PathReport,
-        Readings, ReadingsWanted, Ready, Reason, Refusal, Reply, Report, RoleReport, Roster, RunEnd,
-        RunParameters, SourceReport, Stop, Triggers, Verdict, Welcome,
+        AlignmentReport, Assignments, Begin, BuilderAddress, BuilderReport, Changes, Clock, ClockDoubt,
+        ClockRelation, ClockRelations, Completions, Control, Decisions, Exception, Exclusion, FileReport,
+        FilesReport, Heartbeat, Hello, HelloReply, LaneReport, LaneState, Live, MAX_BATCH, MAX_MESSAGE,
+        Message, Outcome, PathReport, Readings, ReadingsWanted, Ready, Reason, Refusal, Reply, Report,
+        RoleReport, Roster, RunEnd, RunParameters, SourceReport, Stop, Triggers, Verdict, Welcome,
     },
 };
 use evb_net::{
