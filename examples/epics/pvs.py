@@ -51,7 +51,7 @@ def values(status):
     worst = problems[0] if problems else {}
     severity = SEVERITY.get(worst.get("severity"), NONE)
     text = ": ".join(worst[key] for key in ("subject", "text") if worst.get(key))
-    remedy = "; ".join(part for part in (text, worst.get("remedy")) if part)
+    advised = "; ".join(part for part in (text, worst.get("remedy")) if part)
     state = status["state"]
     return {
         "STATE": (state, MAJOR if state == "Error" else NONE, ""),
@@ -61,7 +61,7 @@ def values(status):
         "PAYLOAD_RATE": (rates.get("bytes_per_s", 0.0), NONE, ""),
         "DEAD_TIME": (100 * rates.get("dead_time_fraction", 0.0), NONE, ""),
         "PROBLEMS": (len(problems), severity, text),
-        "PROBLEM": (remedy, severity, text),
+        "PROBLEM": (advised, severity, text),
     }
 
 

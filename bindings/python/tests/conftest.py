@@ -61,6 +61,19 @@ def program(variable):
     return name
 
 
+def is_ready(control):
+    """Return true if run control answers, and a run can start."""
+    try:
+        return control.status()["ready"]
+    except evb.ControlError:
+        return False
+
+
+def content(events):
+    """Return the fragments of events by event id: source, timestamp and payload of each."""
+    return {event.id: [(one.source, one.timestamp, bytes(one.payload)) for one in event.fragments] for event in events}
+
+
 class Evbd:
     """A running evbd with a supervisor on a port of its own."""
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Evbd
+from conftest import Evbd, is_ready
 
 import evb
 
@@ -50,14 +50,6 @@ def free_port():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]
-
-
-def is_ready(control):
-    """Return true if run control answers, and a run can start."""
-    try:
-        return control.status()["ready"]
-    except evb.ControlError:
-        return False
 
 
 @pytest.fixture
@@ -130,7 +122,7 @@ def test_process_variables_follow_the_run(system):
     finally:
         other.process.kill()
         other.process.wait()
-    # Nobody takes old values for present ones.
+    # Old values must not pass for present ones.
     evbd.process.kill()
     evbd.process.wait()
     follows(lambda: get("STATE"), lambda value: value.severity == 3, "alarm INVALID")

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import Evbd
+from conftest import Evbd, content
 
 import evb
 
@@ -37,10 +37,6 @@ sink = [{{ kind = "socket", address = "{address}", timeout = "2 s" }}, {{ kind =
 def system(folder, ports, address, events=300, rate="1 kHz"):
     port, _, builder = ports
     return Evbd(folder, SYSTEM.format(port=port, builder=builder, folder=folder, address=address, events=events, rate=rate))
-
-
-def content(events):
-    return {event.id: [(one.source, one.timestamp, bytes(one.payload)) for one in event.fragments] for event in events}
 
 
 def test_each_event_is_that_of_the_files(tmp_path, free_ports):

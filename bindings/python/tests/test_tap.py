@@ -3,7 +3,7 @@
 import socket
 
 import pytest
-from conftest import Evbd
+from conftest import Evbd, content, is_ready
 
 import evb
 
@@ -37,31 +37,20 @@ def system(tmp_path, free_ports):
     text = SYSTEM.format(port=port, control=control, builder=builder, tap=at, folder=tmp_path)
     with Evbd(tmp_path, text) as evbd:
         lead = evb.Control(f"http://127.0.0.1:{control}")
-        evbd.wait_for(lambda: answers(lead))
+        evbd.wait_for(lambda: is_ready(lead))
         yield lead, f"http://127.0.0.1:{at}", tmp_path
-
-
-def answers(lead):
-    try:
-        return lead.status()["ready"]
-    except evb.ControlError:
-        return False
-
-
-def parts(events):
-    return {event.id: [(one.source, one.timestamp, bytes(one.payload)) for one in event.fragments] for event in events}
 
 
 def test_the_events_of_a_tap_are_those_of_the_files(system):
     lead, url, folder = system
     whole, share = evb.tap(lead.url, key_file=folder / "key"), evb.tap(url, 0.2, key_file=folder / "key")
     lead.start()
-    seen = parts(whole)
+    seen = content(whole)
     assert len(seen) == 500
     sizes = [len(batch) for batch in share.batches(50)]
     lead.wait_while("Running")
     lead.wait_while("Stopping")
-    assert seen == parts(evb.open(folder / "out"))
+    assert seen == content(evb.open(folder / "out"))
     (counts,) = share.counts().values()
     assert counts["seen"] == 500 == counts["sent"] + counts["sampled_out"] and counts["sent"] == sum(sizes) < 200
 

@@ -30,7 +30,7 @@ use crate::filter::{FilterReport, FilterVerdict};
 /// Time in which a worker must be ready: an interpreter loads libraries and constants.
 const READY: Duration = Duration::from_secs(30);
 
-/// Time between two looks at the workers while nobody answers.
+/// Time between two looks at the workers while no answer arrives.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// The same while a worker is to be started.

@@ -60,7 +60,7 @@ impl EventRing {
         Ok(Some(begin))
     }
 
-    /// Returns the offset at which so many bytes are free.
+    /// Returns the offset at which that number of bytes is free.
     fn room(&self, size: u64) -> Option<u64> {
         let (Some((oldest, _)), Some((newest, end))) = (self.used.front(), self.used.back()) else {
             return Some(0);

@@ -177,7 +177,8 @@ impl Aside {
         }
     }
 
-    /// Queues a call. Without a thread, which `prepare` has reported, there is nobody to call.
+    /// Queues a call. If the thread could not be started, which `prepare` has reported, the call is
+    /// dropped.
     fn call(&self, call: Call) {
         if self.calls.as_ref().is_some_and(|calls| calls.try_send(call).is_err()) {
             let builder = self.builder;

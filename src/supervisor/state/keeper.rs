@@ -141,7 +141,7 @@ impl StateKeeper {
         self.notes.change(|record| record.add_point(&survey, PAUSE));
     }
 
-    /// Takes what the supervisor knows of a run that has begun.
+    /// Takes over what the supervisor has found in a run that has begun.
     fn look(&mut self, core: &SupervisorCore, now: Instant) {
         let begin = core.begun();
         self.ensure(&begin);

@@ -97,7 +97,7 @@ class Consumer:
         try:
             self._arrived.put_nowait((None, None))
         except queue.Full:
-            # Then nobody waits for an event.
+            # The queue is full, so no caller waits for an event.
             pass
 
     def _accept(self) -> None:

@@ -119,7 +119,7 @@ impl OutputFile {
         ClosedFile { run, run_id, path, size, events, first: ids().min(), last: ids().max(), checksum }
     }
 
-    /// Spares the checksum of the file, which nobody wants.
+    /// Leaves out the checksum of the file, for callers that do not use it.
     pub(super) fn skip_checksum(&mut self) {
         (self.staging.sum, self.committed_sum) = (None, None);
     }

@@ -21,7 +21,7 @@ const PIECES: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Staging {
     bytes: Vec<u8>,
-    /// Checksum of all bytes that were written; `None` if nobody wants it.
+    /// Checksum of all bytes that were written; `None` if it is left out.
     pub(super) sum: Option<RunningChecksum>,
 }
 
