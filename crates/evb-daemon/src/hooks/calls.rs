@@ -48,11 +48,12 @@ impl Caller {
     }
 
     /// Calls the program for each call of the queue, until the queue is closed and empty. At the
-    /// end of the process, the first program that exceeds its time limit is the last one.
+    /// end of the process, the first program that exceeds its time limit is the last one, and after
+    /// another failure each call has one attempt, so that a broken program does not delay the end.
     pub(super) async fn answer(&self, mut calls: mpsc::Receiver<Call>) {
         // An error leaves the priority as it is.
         let _ = rustix::process::setpriority_process(None, NICE);
-        let mut is_last = false;
+        let (mut is_last, mut pauses) = (false, &PAUSES[..]);
         while let Some(call) = calls.recv().await {
             let ending = *self.hooks.0.ending.borrow();
             if is_last || ending == Ending::Now {
@@ -62,22 +63,23 @@ impl Caller {
                 continue;
             }
             let state = self.hooks.state(self.hook);
-            match self.carry_out(call).await {
+            match self.carry_out(call, pauses).await {
                 Ok(()) => state.succeeded.fetch_add(1, Ordering::Relaxed),
                 Err(error) => {
-                    let ends = *self.hooks.0.ending.borrow() != Ending::No;
-                    is_last = ends && matches!(error, ProgramError::TimeOver { .. });
+                    if *self.hooks.0.ending.borrow() != Ending::No {
+                        (is_last, pauses) = (matches!(error, ProgramError::TimeOver { .. }), &[]);
+                    }
                     state.failed.fetch_add(1, Ordering::Relaxed)
                 }
             };
         }
     }
 
-    /// Calls the program until it succeeds, at most three times. Returns the last error of the
-    /// program.
-    async fn carry_out(&self, call: Call) -> Result<(), ProgramError> {
+    /// Calls the program until it succeeds, and after each of the pauses once more. Returns the last
+    /// error of the program.
+    async fn carry_out(&self, call: Call, pauses: &[Duration]) -> Result<(), ProgramError> {
         let (name, about) = (self.hook.name(), call.about.clone());
-        let mut pauses = PAUSES.iter();
+        let mut pauses = pauses.iter();
         loop {
             let began = Instant::now();
             let Err(error) = call.attempt(self.hook, self.hooks.stopped()).await else {
