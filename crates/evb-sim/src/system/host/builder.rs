@@ -13,7 +13,7 @@ use evb_core::{
     rng::Rng,
     session::{HANDSHAKE_TIMEOUT, Heard, ReportFacts, Start, Target},
     set::SourceSet,
-    time::{Instant, earlier},
+    time::{Instant, earlier, stood_still},
     wire::control::{Hello, Message},
 };
 use evb_shaper::role::{BuilderOutput, BuilderPlan, BuilderRole, BuilderRoleConfig, Greeting};
@@ -159,7 +159,11 @@ impl Running {
         }
         self.read_lanes(around)?;
         self.take_fates(around);
-        if self.role.next_timeout().is_some_and(|due| due <= now) {
+        if let Some(due) = self.role.next_timeout().filter(|due| *due <= now) {
+            if stood_still(due, now) {
+                // Events wait anew from here on.
+                self.stuck_since.clear();
+            }
             self.role.handle_timeout(false, now);
         }
         self.drain(around)
