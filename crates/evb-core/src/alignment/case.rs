@@ -1,9 +1,12 @@
 //! [`Case`]: the readings of a doubted clock beside the times of the events, and how well they fit
 //! at a shift.
 
+use core::ops::Range;
+
 use super::{
     gathered::Gathered,
     relation::{DRIFT, Relation},
+    ring::RING_READINGS,
     scale::Scale,
     survey::Survey,
 };
@@ -42,6 +45,9 @@ pub(super) struct Case<'a> {
     pub(super) sent: &'a [Reading],
     /// All readings of the clock.
     pub(super) all: &'a [Reading],
+    /// True if the source remembers as many readings as a ring can hold: it was not started again
+    /// lately.
+    pub(super) reaches_back: bool,
 }
 
 /// Number of readings that do not fit, of those that could be compared.
@@ -111,7 +117,14 @@ impl<'a> Case<'a> {
             times,
             sent,
             all,
+            reaches_back: gathered.readings(clock).len() >= RING_READINGS,
         })
+    }
+
+    /// Returns true if the ruler has a reading of any of these events.
+    pub(super) fn has_event_within(&self, events: Range<u64>) -> bool {
+        let first = self.times.partition_point(|(event, _)| *event < events.start);
+        self.times.get(first).is_some_and(|(event, _)| *event < events.end)
     }
 
     /// Returns the time of the event that lies `shift` after another one.

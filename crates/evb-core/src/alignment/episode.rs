@@ -69,7 +69,7 @@ impl Episode {
             },
             misaligned: verdict.is_misaligned(),
             disputed: finding.is_disputed,
-            text: verdict.sentence(named),
+            text: finding.sentence(named),
         }
     }
 

@@ -4,7 +4,7 @@ mod judge;
 mod jury;
 
 use self::{
-    judge::{Judged, judge},
+    judge::{Begin, Judged, judge},
     jury::Jury,
 };
 use super::{
@@ -54,6 +54,21 @@ pub struct Finding {
     pub is_disputed: bool,
     /// True if an earlier finding about the clock said the same, and it lasts.
     pub is_repeated: bool,
+    /// True if earlier events may disagree, too: the source was started again, and its timestamps of
+    /// them are lost.
+    pub is_begin_lost: bool,
+}
+
+impl Finding {
+    /// Returns what happened, as a sentence without its subject, the source. `named` returns the
+    /// name of another source.
+    pub fn sentence(&self, named: impl Fn(ClockIndex) -> String) -> String {
+        let perhaps_earlier = match self.is_begin_lost {
+            true => " (perhaps since an earlier event, whose timestamp is not known)",
+            false => "",
+        };
+        self.verdict.sentence(named) + perhaps_earlier
+    }
 }
 
 impl Inquiry {
@@ -114,11 +129,12 @@ impl Inquiry {
     /// Looks before it is time, at what is there already. Until then, other builders may report
     /// earlier doubts, so only a slip whose begin is seen counts.
     pub fn glance(&self, survey: &Survey, gathered: &Gathered) -> Option<Finding> {
-        self.judge(survey, gathered, false).filter(|(_, has_begin)| *has_begin).map(|(finding, _)| finding)
+        let judged = self.judge(survey, gathered, false);
+        judged.filter(|(_, begin)| *begin == Begin::Seen).map(|(finding, _)| finding)
     }
 
-    /// Returns what happened, and whether its begin is seen.
-    fn judge(&self, survey: &Survey, gathered: &Gathered, is_last: bool) -> Option<(Finding, bool)> {
+    /// Returns what happened, and what is known of its begin.
+    fn judge(&self, survey: &Survey, gathered: &Gathered, is_last: bool) -> Option<(Finding, Begin)> {
         let no_look_follows = self.looks >= LOOKS.len();
         let unclear = |since| no_look_follows.then(|| Judged::new(Explanation::Unclear, since));
         let judge_beside = |clock, ruler| {
@@ -142,9 +158,17 @@ impl Inquiry {
                 found = found_anew.or_else(|| unclear(found.since))?;
             }
         }
-        let Judged { verdict, since, has_begin } = found;
-        let since = EventId::new(since);
-        Some((Finding { clock, verdict, since, until: None, is_disputed, is_repeated: false }, has_begin))
+        let Judged { verdict, since, begin } = found;
+        let finding = Finding {
+            clock,
+            verdict,
+            since: EventId::new(since),
+            until: None,
+            is_disputed,
+            is_repeated: false,
+            is_begin_lost: begin == Begin::Lost,
+        };
+        Some((finding, begin))
     }
 
     /// Looks a last time, because no event follows `last`. Returns `None` if nothing is clear.

@@ -293,6 +293,9 @@ impl Track {
         if is_first {
             (self.first_bad, self.equal) = (sight.event, 0);
         }
+        // The fragments of an earlier event may come later.
+        let is_earlier = sight.event < self.first_bad;
+        self.first_bad = self.first_bad.min(sight.event);
         self.score += if sight.undecided { FORGIVEN } else { 1.0 };
         let is_equal = self.equal > 0 && (sight.residual - self.away).abs() <= 2.0 * sight.limit;
         self.equal = if is_equal { self.equal.saturating_add(1) } else { 1 };
@@ -302,7 +305,7 @@ impl Track {
             (self.before, self.has_before) = (self.relation, true);
             return (Alignment::Disagrees, Change::Suspected);
         }
-        (Alignment::Disagrees, if is_first { Change::Doubted } else { Change::None })
+        (Alignment::Disagrees, if is_first || is_earlier { Change::Doubted } else { Change::None })
     }
 
     /// Suspects a clock whose rate turned out to be wrong. Then no relation of it was right.
@@ -324,7 +327,9 @@ impl Track {
             }
             self.returned = 0;
             self.follow_away(scale, sight);
-            return (Alignment::Disagrees, Change::None);
+            let is_earlier = sight.event < self.first_bad;
+            self.first_bad = self.first_bad.min(sight.event);
+            return (Alignment::Disagrees, if is_earlier { Change::Suspected } else { Change::None });
         }
         if !self.was_locked {
             return (Alignment::Unknown, Change::None);

@@ -154,7 +154,7 @@ impl Verdicts<'_> {
             return self.tell_to_learn(source);
         }
         let (named, since) = (self.core.plan.named(Peer::Source(source)), finding.since);
-        let sentence = finding.verdict.sentence(|clock| self.name_of(clock));
+        let sentence = finding.sentence(|clock| self.name_of(clock));
         let or = match finding.is_disputed {
             true => " (or the other sources did the contrary: only a third source with a `clock` could tell)",
             false => "",

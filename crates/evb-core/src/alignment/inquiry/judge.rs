@@ -32,14 +32,26 @@ struct Block<'c> {
 pub(super) struct Judged {
     pub(super) verdict: Explanation,
     pub(super) since: u64,
-    /// True if the event directly before it is right, so that no earlier one can be wrong whose
-    /// fragment comes later.
-    pub(super) has_begin: bool,
+    /// What is known of the events before it.
+    pub(super) begin: Begin,
+}
+
+/// Knowledge about the begin of a slip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Begin {
+    /// The event directly before is right, so that no earlier one can be wrong whose fragment comes
+    /// later.
+    Seen,
+    /// The builders' doubts and the readings agree on it.
+    Likely,
+    /// Earlier events may be wrong, too: the source was started again, and its readings of them are
+    /// lost, or no builder knew its clock yet.
+    Lost,
 }
 
 impl Judged {
     pub(super) fn new(verdict: Explanation, since: u64) -> Self {
-        Self { verdict, since, has_begin: false }
+        Self { verdict, since, begin: Begin::Likely }
     }
 }
 
@@ -63,8 +75,13 @@ pub(super) fn judge(case: &Case<'_>, is_suspect: bool, is_last: bool) -> Option<
             let (since, right) = begin(case, block.list, shift);
             // If readings before it fit, the clock was not set.
             let offset_is_new = offset_is_new && (case.is_proven || right.is_none());
-            let has_begin = right.is_some_and(|right| right + 1 == since);
-            Judged { verdict: Explanation::Slip { shift, offset_is_new }, since, has_begin }
+            let begin = match right {
+                Some(right) if right + 1 == since => Begin::Seen,
+                Some(right) if case.has_event_within(right + 1..since) => Begin::Lost,
+                None if since > 1 && !(case.is_proven && case.reaches_back) => Begin::Lost,
+                _ => Begin::Likely,
+            };
+            Judged { verdict: Explanation::Slip { shift, offset_is_new }, since, begin }
         }
         _ => Judged::new(verdict, since),
     })

@@ -56,6 +56,21 @@ fn observe(boards: &mut Boards, guard: &mut Guard, event: u64, until: u64) {
 }
 
 #[test]
+fn a_first_wrong_event_whose_fragments_come_late_is_told() {
+    // Before and after the source is suspect.
+    for late_by in [2, 6] {
+        let mut boards = boards_with_a_pause();
+        let mut guard = Guard::with_lead(&boards.clocks, ClockIndex::new(0));
+        let mut doubts = Vec::new();
+        for event in (1..400).chain(401..=400 + late_by).chain([400]) {
+            observe(&mut boards, &mut guard, event, u64::MAX);
+            doubts.extend(core::iter::from_fn(|| guard.next_doubt()).map(|doubt| doubt.first.number()));
+        }
+        assert_eq!((doubts.first(), doubts.last()), (Some(&401), Some(&400)), "{late_by}: {doubts:?}");
+    }
+}
+
+#[test]
 fn a_pause_alone_does_not_absolve_a_source() {
     for (until, is_believed) in [(u64::MAX, false), (501, true)] {
         let mut boards = boards_with_a_pause();
@@ -123,6 +138,21 @@ fn a_slip_is_named_also_if_the_sources_have_readings_of_few_events() {
     // Ring after ring, with holes.
     assert_eq!(found(&mut (250..490).chain(600..840)), expected);
     assert_eq!(found(&mut (380..900).filter(|event| event % 16 < 9)), expected);
+}
+
+#[test]
+fn a_source_that_was_started_again_may_have_slipped_earlier() {
+    let is_begin_lost = |events: core::ops::Range<u64>| {
+        let found = seen_in(events).unwrap();
+        assert_eq!(found.since, EventId::new(400));
+        let sentence = found.sentence(|_| String::new());
+        assert_eq!(sentence.contains("perhaps since an earlier event"), found.is_begin_lost, "{sentence}");
+        found.is_begin_lost
+    };
+    assert!(!is_begin_lost(250..490));
+    // The first wrong fragments have left the ring of a source that ran all the time.
+    assert!(!is_begin_lost(450..690));
+    assert!(is_begin_lost(405..600));
 }
 
 #[test]

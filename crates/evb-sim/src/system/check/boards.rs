@@ -27,6 +27,8 @@ struct Named {
     shift: i64,
     /// True if the other side may have slipped by the contrary.
     is_disputed: bool,
+    /// True if earlier events may be wrong, too.
+    is_begin_lost: bool,
 }
 
 impl OfRun<'_> {
@@ -51,6 +53,7 @@ impl OfRun<'_> {
                 let physics = if view.is_clear() { "clear" } else { "too short or too regular" };
                 *found.entry(kind(physics, outcome)).or_default() += 1;
                 *found.entry("right sources accused").or_default() += view.accused(&said);
+                *found.entry("slips whose begin is lost").or_default() += u64::from(view.lacks_begin(&said));
                 *found.entry("slips called harmless").or_default() += u64::from(view.is_absolved(&said));
                 view.check(outcome, &said)
             }
@@ -182,6 +185,11 @@ impl<'a> View<'a> {
         said.iter().any(|text| text.contains(&one) && text.contains("are right"))
     }
 
+    /// Returns true if a slip was named whose first event is not known.
+    fn lacks_begin(&self, said: &[&str]) -> bool {
+        said.iter().filter_map(|text| parse(text)).any(|named| named.is_begin_lost)
+    }
+
     fn judge(&self, said: &[&str]) -> Outcome {
         let named: Vec<Named> = said.iter().filter_map(|text| parse(text)).collect();
         if named.iter().any(|one| !self.is_right(one)) {
@@ -204,7 +212,8 @@ impl<'a> View<'a> {
         let blind = if is_contrary { shift.unsigned_abs() } else { 0 };
         let is_between = |event: &EventId| at.number() + blind <= event.number() && *event < named.since;
         let skipped = self.records.iter().filter(|(event, one)| is_between(event) && self.has_all(one));
-        (is_same || is_contrary) && named.since >= at && skipped.count() == 0
+        let is_first = named.is_begin_lost || skipped.count() == 0;
+        (is_same || is_contrary) && named.since >= at && is_first
     }
 
     fn check(&self, outcome: Outcome, said: &[&str]) -> Result<(), Failure> {
@@ -247,5 +256,6 @@ fn parse(text: &str) -> Option<Named> {
         source: SourceId::new(source.parse().ok()?),
         shift: sign * count,
         is_disputed: text.contains("did the contrary"),
+        is_begin_lost: text.contains("perhaps since an earlier event"),
     })
 }

@@ -42,7 +42,15 @@ fn builders_are_told_of_episodes_and_those_that_join_of_all_so_far() {
     stage.trigger(4);
     let (clock, verdict) = (ClockIndex::new(1), Explanation::Slip { shift: -2, offset_is_new: false });
     let (is_disputed, is_repeated) = (true, false);
-    let finding = Finding { clock, verdict, since: EventId::new(2), until: None, is_disputed, is_repeated };
+    let finding = Finding {
+        clock,
+        verdict,
+        since: EventId::new(2),
+        until: None,
+        is_disputed,
+        is_repeated,
+        is_begin_lost: false,
+    };
     stage.core.verdicts().act_on(&finding, stage.now);
     stage.poll();
     let slip = Episode::of(&finding, SourceId::new(5), |_| String::new());
