@@ -76,7 +76,7 @@ fn next(highest: RunNumber, state: Option<&StateDir>) -> Result<RunNumber, RunEr
                 "an earlier run has the number {highest}{place}, and there is no number after it"
             ),
             remedy: format!(
-                "move that run's event files, and `run{highest}-*.json` of the state directory, elsewhere"
+                "move that run's event files, and `run{highest}-*.json` of the state directory, elsewhere, or, without a section [control], set `run.number` to a free number"
             ),
         }
     })
