@@ -609,7 +609,7 @@ class EventFile:
             return None, _LATER_VERSION % (version, NEWEST_VERSION)
         if data is not None and len(data) < length:
             return None, _SHORT_HEADER
-        return None, "its header is damaged (checksum): restore it from a copy"
+        return None, "its header is damaged (wrong checksum), so none of its events can be read: restore it from a copy"
 
     def _use_header(self, data):
         _, version, _, length = _FRONT.unpack_from(data)

@@ -915,7 +915,8 @@ inline Finding header_finding_of(const std::string& path, Recovery recovery) {
 inline const char* const short_header =
     "it ends inside its header, so it holds no event: a builder that is stopped at once leaves such a file, "
     "which can be removed; if it was longer, restore it from a copy";
-inline const char* const wrong_header = "its header is damaged (checksum): restore it from a copy";
+inline const char* const wrong_header =
+    "its header is damaged (wrong checksum), so none of its events can be read: restore it from a copy";
 inline const char* const wrong_index_words =
     "the index does not match the records of the file: readers find the records without it; "
     "`evbd merge` makes a file with a right index";

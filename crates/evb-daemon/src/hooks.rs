@@ -228,7 +228,10 @@ impl Hooks {
             let queue = queue.ok_or_else(|| "this process ends".to_owned())?;
             queue.try_send(call).map_err(|error| {
                 let call = error.into_inner();
-                let reason = format!("{WAITING} calls wait already, and {} is the next", call.about);
+                let reason = format!(
+                    "it is too slow, and {WAITING} earlier calls wait, so the call for {} was left out",
+                    call.about
+                );
                 self.record(hook, &call, CallEnd::Dropped, &reason);
                 reason
             })

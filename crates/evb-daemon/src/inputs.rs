@@ -85,7 +85,7 @@ pub(crate) enum InputError {
     },
     /// The trigger's multicast group cannot be joined.
     #[error(
-        "cannot join the multicast group {group} of the triggers: {reason}; check `trigger_group` and `interface` of its input, and that the interface is up"
+        "cannot join the multicast group {group} of the triggers: {reason}; check `trigger_group` and `interface` of this source's input, and that the interface is up"
     )]
     Multicast {
         /// Group and port.

@@ -38,8 +38,8 @@ fn nothing(_: &SourceSummary) -> String {
 const PROBLEMS: [FindingKind; 10] = [
     FindingKind {
         amount: lost_count,
-        one: "{source} delivered {detail} fragments, none for the last {amount} events: its board may have missed as many triggers before, so that later fragments are in wrong events; look at its trigger input, and set its `clock`, so that evb can tell",
-        others: "{sources} more sources delivered no fragments for up to {most} events at the end: their boards may have missed triggers, so that later fragments are in wrong events; look at their trigger inputs, and set their `clock`, so that evb can tell",
+        one: "{source} delivered {detail} fragments, none for the last {amount} events: its board may have missed as many triggers before, so that later fragments are in wrong events; look at its trigger input, and set `clock` in its `[[source]]`, so that evb can tell in later runs",
+        others: "{sources} more sources delivered no fragments for up to {most} events at the end: their boards may have missed triggers, so that later fragments are in wrong events; look at their trigger inputs, and set `clock` in the `[[source]]` of each, so that evb can tell in later runs",
         detail: |source| {
             format!("{} of {}", source.fragments, source.fragments.saturating_add(source.missing))
         },
@@ -59,7 +59,7 @@ const PROBLEMS: [FindingKind; 10] = [
     FindingKind {
         amount: |source| source.lossy,
         one: "{amount} fragments of {source} in complete events lack packets{detail}: look for losses at its board and in the network, and raise `receive_buffer` of its input if the kernel dropped any",
-        others: "{sources} more sources have lost packets in up to {most} fragments each, of complete events: look for losses at their boards and in the network, and raise `receive_buffer` of their inputs",
+        others: "{sources} more sources have lost packets in up to {most} fragments each, of complete events: look for losses at their boards and in the network, and raise `receive_buffer` of their inputs if the kernel dropped any",
         detail: |source| {
             let (lost, drops) = (counted(source.lost_packets, "packet"), source.socket_drops);
             format!(" ({lost} lost in all, of which the kernel dropped {drops})")
@@ -67,20 +67,20 @@ const PROBLEMS: [FindingKind; 10] = [
     },
     FindingKind {
         amount: |source| source.refused,
-        one: "{source} refused {amount} fragments of its readout (too large, or a wrong event id), now lost: correct the readout, or raise `max_fragment`; its log names the events",
-        others: "{sources} more sources refused up to {most} fragments of their readout each (too large, or a wrong event id), now lost: correct the readouts, or raise `max_fragment`; their logs name the cause",
+        one: "{source} refused {amount} fragments of its readout (too large, or a wrong event id), now lost: correct the readout, or raise `max_fragment` if larger ones are right; its log names the events",
+        others: "{sources} more sources refused up to {most} fragments of their readout each (too large, or a wrong event id), now lost: correct the readouts, or raise `max_fragment` if larger ones are right; their logs name the cause",
         detail: nothing,
     },
     FindingKind {
         amount: |source| source.contradictions,
-        one: "the readout of {source} sent {amount} fragments with an event id that it had given to other data before, and evb kept the first: find out why the readout gives an event id twice{detail}",
-        others: "the readouts of {sources} more sources gave up to {most} event ids each to different data a second time, and evb kept the first: find out why the readouts give event ids twice",
+        one: "the readout of {source} sent {amount} fragments with an event id that it had given to other data before, and evb kept the first and discarded what came later: find out why the readout gives an event id twice{detail}",
+        others: "the readouts of {sources} more sources gave up to {most} event ids each to different data a second time, and evb kept the first and discarded what came later: find out why the readouts give event ids twice",
         detail: |source| source.contradiction.map_or_else(String::new, |first| format!(" ({first})")),
     },
     FindingKind {
         amount: |source| source.unplaced,
-        one: "{amount} fragments of {source} have no event{detail}: reset the boards before each run and never in a run, or correct `counter`",
-        others: "up to {most} fragments of each of {sources} more sources have no event, because trigger counters fell or leapt: reset the boards before each run and never in a run, or correct `counter`",
+        one: "{amount} fragments of {source} were lost{detail}: reset the boards before each run and never in a run, or correct `counter` in its `[[source]]`",
+        others: "up to {most} fragments of each of {sources} more sources were lost, because trigger counters fell or leapt: reset the boards before each run and never in a run, or correct `counter` in each `[[source]]`",
         detail: |source| match source.counter_resets {
             0 => ", because the trigger counter of its boards did not begin as configured".to_owned(),
             resets => {
@@ -91,20 +91,20 @@ const PROBLEMS: [FindingKind; 10] = [
     },
     FindingKind {
         amount: |source| source.lost_wraps,
-        one: "{amount} fragments of {source} have no event, because the trigger counter of its boards may have wrapped unseen while they were silent: find out why they sent nothing for so long, or let them send a counter of more bits",
-        others: "up to {most} fragments of each of {sources} more sources have no event, because trigger counters may have wrapped unseen: find out why the boards sent nothing for so long, or let them send counters of more bits",
+        one: "{amount} fragments of {source} were lost, because the trigger counter of its boards may have wrapped unseen during a silence: find out why the boards sent nothing for so long, or let them send a counter of more bits",
+        others: "up to {most} fragments of each of {sources} more sources were lost, because trigger counters may have wrapped unseen: find out why the boards sent nothing for so long, or let them send counters of more bits",
         detail: nothing,
     },
     FindingKind {
         amount: |source| source.counter_invalid,
-        one: "{amount} fragments of {source} have no event, because their trigger counter has more bits than configured, or does not grow by the configured `step`: correct `counter`, or what the boards send",
-        others: "up to {most} fragments of each of {sources} more sources have no event, because their trigger counter does not fit the configuration: correct `counter` of the sources, or what the boards send",
+        one: "{amount} fragments of {source} were lost, because their trigger counter has more bits than configured, or does not grow by the configured `step`: correct `counter`, or what the boards send",
+        others: "up to {most} fragments of each of {sources} more sources were lost, because their trigger counter does not fit the configuration: correct `counter` of the sources, or what the boards send",
         detail: nothing,
     },
     FindingKind {
         amount: |source| source.counter_zero_skips,
-        one: "the trigger counter of {source} left out 0 as it wrapped ({detail}): its boards missed that trigger, or skip 0, so that all later fragments are in wrong events; compare the timestamps (`evbd verify --align CONFIG`)",
-        others: "the trigger counters of {sources} more sources left out 0 at up to {most} wraps each: boards that skip 0 have all later fragments in wrong events; compare the timestamps (`evbd verify --align CONFIG`)",
+        one: "the trigger counter of {source} left out 0 as it wrapped ({detail}): its boards missed that trigger, or they never send 0, and then all later fragments are in wrong events; compare the timestamps (`evbd verify --align CONFIG`), and let the boards send 0 too",
+        others: "the trigger counters of {sources} more sources left out 0 at up to {most} wraps each: boards that never send 0 have all later fragments in wrong events; compare the timestamps (`evbd verify --align CONFIG`), and let the boards send 0 too",
         detail: |source| counted(source.counter_zero_skips, "time"),
     },
 ];
@@ -160,14 +160,14 @@ const REMARKS: [FindingKind; 14] = [
     },
     FindingKind {
         amount: |source| source.garbage_bytes,
-        one: "the boards of {source} sent {amount} B that belong to no frame, and {detail} for the next one: compare what they send with `frame` of its input (`evbd frames` helps)",
-        others: "the boards of {sources} more sources sent up to {most} B each that belong to no frame: compare what they send with `frame` of their inputs (`evbd frames` helps)",
+        one: "the boards of {source} sent {amount} B that belong to no frame and are lost, and {detail} for the next frame: compare what they send with `frame` of its input (`evbd frames` helps)",
+        others: "the boards of {sources} more sources sent up to {most} B each that belong to no frame and are lost: compare what they send with `frame` of their inputs (`evbd frames` helps)",
         detail: |source| format!("evb searched {}", counted(source.resyncs, "time")),
     },
     FindingKind {
         amount: |source| source.unused_packets,
-        one: "{source} did not use {amount} packets that came twice, too late, or from another sender: look at the network, and at `from` of its input",
-        others: "{sources} more sources did not use up to {most} packets each that came twice, too late, or from another sender: look at the network, and at `from` of their inputs",
+        one: "{source} did not use {amount} packets that came twice, too late, or from another sender: if fragments of it are missing, look at the network and at `from` of its input, else nothing needs to be done",
+        others: "{sources} more sources did not use up to {most} packets each that came twice, too late, or from another sender: if fragments of them are missing, look at the network and at `from` of their inputs, else nothing needs to be done",
         detail: nothing,
     },
     FindingKind {
@@ -187,8 +187,8 @@ const REMARKS: [FindingKind; 14] = [
     },
     FindingKind {
         amount: |source| source.counter_late,
-        one: "{amount} fragments of {source} came after one with a later trigger counter, and were placed in their events all the same; nothing needs to be done",
-        others: "up to {most} fragments of each of {sources} more sources came after one with a later trigger counter, and were placed in their events all the same; nothing needs to be done",
+        one: "{amount} fragments of {source} came after one with a later trigger counter, and were placed in the right events all the same; nothing needs to be done",
+        others: "up to {most} fragments of each of {sources} more sources came after one with a later trigger counter, and were placed in the right events all the same; nothing needs to be done",
         detail: nothing,
     },
     FindingKind {
@@ -208,7 +208,7 @@ impl FindingKind {
         let nouns = ["fragment", "event", "number", "packet"].into_iter();
         let of_one = nouns
             .fold(of_one, |text, noun| text.replace(&format!("{{amount}} {noun}s"), &format!("1 {noun}")));
-        let of_one = of_one.replace(" were ", " was ");
+        let of_one = of_one.replace(" were ", " was ").replace(" lack ", " lacks ");
         let sentence = if amount == 1 { &of_one } else { self.one };
         let sentence = sentence.replace("{source}", &source.named()).replace("{amount}", &amount.to_string());
         sentence.replace("{detail}", &(self.detail)(source))
@@ -216,7 +216,7 @@ impl FindingKind {
 
     /// Returns the sentence about `sources` other sources.
     fn about_others(&self, (sources, most): (usize, u64)) -> String {
-        let sources = format!("{sources} more sources, which the file of `evbd run --summary FILE` names,");
+        let sources = format!("{sources} more sources (`evbd report RUN --json` names them)");
         self.others.replace("{sources} more sources", &sources).replace("{most}", &most.to_string())
     }
 
@@ -255,7 +255,7 @@ pub(super) fn problems(sources: &[SourceSummary], is_started: bool) -> Vec<Strin
     }
     if silent.len() > NAMED {
         problems.push(format!(
-            "{} sources gave no final report, so their own counts may be incomplete, but those of events are right: see whether they crashed, in the logs of {}",
+            "{} sources gave no final report, so their own counts may be incomplete, but those of events are right: see whether they crashed, in the logs of sources {}",
             silent.len(),
             ranges(silent)
         ));

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Remedy for fragments in wrong events.
-const REMEDY: &str = "the files flag these fragments (`evbd verify --align CONFIG` lists them): check trigger input and cables of the source's boards, reset them, and start a new run";
+const REMEDY: &str = "the files flag these fragments (`evbd dump --fragments FILE` shows the flags): check trigger input and cables of the source's boards, reset them, and start a new run";
 
 /// Returns what to do about a finding by which no fragment is in a wrong event.
 const fn advice(verdict: Explanation) -> &'static str {

@@ -26,7 +26,7 @@ pub enum UnitError {
         units: String,
     },
     /// The number is missing, negative, not finite, too large, or a fraction of a byte.
-    #[error("`{given}` is not a {quantity}{}; write for example {example}", or_out_of_range(given))]
+    #[error("`{given}` is not a {quantity}{}; write for example {example}", or_out_of_range(given, quantity))]
     NotANumber {
         /// Text that was given.
         given: String,
@@ -37,11 +37,16 @@ pub enum UnitError {
     },
 }
 
-/// Returns what else may be wrong with a text that has a number.
-fn or_out_of_range(given: &str) -> &'static str {
-    match given.contains(|c: char| c.is_ascii_digit()) {
-        true => ", or is negative, too small or too large",
-        false => "",
+/// Returns the range of a quantity, for a text that has a number.
+fn or_out_of_range(given: &str, quantity: &str) -> &'static str {
+    if !given.contains(|c: char| c.is_ascii_digit()) {
+        return "";
+    }
+    match quantity {
+        "size" => " from 0 to 18000000 TB in whole bytes",
+        "data rate" => " from 1 bit/s to 18000000 Tbit/s",
+        "frequency" => " above 0 Hz and up to 18000000000 GHz",
+        _ => " from 0 to 208000 d",
     }
 }
 

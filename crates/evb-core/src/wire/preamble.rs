@@ -36,7 +36,7 @@ pub enum Spoken {
 pub enum PreambleError {
     /// The bytes belong to another protocol.
     #[error(
-        "the other side is not evb: it began with {0:02x?}; check which program it is, and the addresses in the configuration"
+        "the other side is not evb: its first bytes are {0:02x?} in hexadecimal; check which program it is, and the addresses in the configuration"
     )]
     Foreign([u8; PREAMBLE_LENGTH]),
     /// The peer is evb with another protocol version.

@@ -129,13 +129,14 @@ impl Guard {
         let host = text(headers, &HOST).unwrap_or_default();
         if !self.is_ours(host) {
             // The request names another domain that resolves to this host: DNS rebinding.
+            let (guarded, _) = self.of;
             let reason = format!(
-                "the request is for the host `{}`, which run control does not know as a name of its own host",
+                "the request is for the host `{}`, which {guarded} does not know as a name of its own host",
                 short(host)
             );
             return Err(forbidden(
                 &reason,
-                "use an address, as http://127.0.0.1:7900, or add the name to `control.names`",
+                "use the IP address of that host in the URL, or add the name to `control.names`",
             ));
         }
         if let Some(origin) = text(headers, &ORIGIN)

@@ -138,7 +138,7 @@ impl Client {
     fn judge(&self, status: StatusCode, text: &[u8]) -> Result<Value, AskError> {
         let failed = |reason: String| AskError::NoAnswer { address: self.address.clone(), reason };
         let answer: Value = serde_json::from_slice(text).map_err(|_| {
-            failed("it is not one of evbd, so another program listens there; give the address of run control with --url or --config".to_owned())
+            failed("the answer is not in evbd's form, so another program listens there; give the address of run control with --url or --config".to_owned())
         })?;
         if status.is_success() {
             return Ok(answer);

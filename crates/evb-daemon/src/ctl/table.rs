@@ -149,7 +149,10 @@ fn events(text: &mut String, status: &Value) {
     let latency = &status["survey"]["latency_us"];
     if let [Some(p50), Some(p99)] = ["p50", "p99"].map(|key| latency[key].as_f64()) {
         let [median, most] = [p50, p99].map(|micros| digits(micros / 1e3));
-        let _ = writeln!(text, "latency      median {median} ms, 99 % below {most} ms");
+        let _ = writeln!(
+            text,
+            "latency      median {median} ms, 99 % below {most} ms (trigger to last fragment)"
+        );
     }
 }
 

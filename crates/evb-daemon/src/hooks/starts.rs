@@ -73,11 +73,17 @@ impl Hooks {
         if matches!(error, ProgramError::Cancelled) {
             state.dropped.fetch_add(1, Ordering::Relaxed);
             self.record(hook, &call, CallEnd::Dropped, &error.to_string());
-            return tracing::info!("run {run} does not wait for the hook run_starts any more");
+            return tracing::info!(
+                "run {run} does not wait for the hook run_starts any more, as its start was given up, or this process ends: nothing needs to be done"
+            );
         }
         if let ProgramError::Exit { code: VETO, said } = &error {
             state.succeeded.fetch_add(1, Ordering::Relaxed);
-            let reason = plain(&format!("the hook run_starts has refused it{said}"), REASON);
+            let program = hook.words(&call.config).and_then(<[_]>::first).map_or("", String::as_str);
+            let why = if said.is_empty() { ", and did not say why" } else { said.as_str() };
+            let reason =
+                format!("the program {} has refused the run (exit code {VETO}){why}", program.escape_debug());
+            let reason = plain(&reason, REASON);
             self.record(hook, &call, CallEnd::Vetoed, &error.to_string());
             return start.answer(Err(reason));
         }

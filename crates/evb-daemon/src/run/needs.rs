@@ -109,7 +109,7 @@ impl Look<'_> {
         match outcome {
             Err(RunError::Unmet { key, reason, remedy }) => self.refuse(key, None, reason, &remedy),
             Err(error) => {
-                let remedy = "correct that first: `evbd run` does not start until then";
+                let remedy = "until that is corrected, `evbd run` does not start";
                 self.refuse("", None, error.to_string(), remedy);
             }
             Ok(()) => {}

@@ -56,7 +56,9 @@ fn words(now: &Progress, rate: f64) -> String {
         RunState::Configured => {
             format!("waiting for sources and builders: {sources}, {builders} up so far")
         }
-        RunState::Paused => format!("paused: {} under way", now.outstanding),
+        RunState::Paused => {
+            format!("paused, no triggers are taken: {} under way", counted(now.outstanding, "event"))
+        }
         RunState::Recovering => {
             format!("going on after the supervisor's restart: {sources}, {builders} back")
         }
@@ -73,7 +75,10 @@ fn words(now: &Progress, rate: f64) -> String {
             }
             words
         }
-        RunState::Stopping => format!("draining: {} under way", now.outstanding),
+        RunState::Stopping => format!(
+            "the run is stopping: {} still to be built and written",
+            counted(now.outstanding, "event")
+        ),
         RunState::Ended => "the run is over: adding up what became of its triggers".to_owned(),
     }
 }

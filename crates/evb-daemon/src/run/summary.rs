@@ -160,7 +160,7 @@ fn details(report: &RunReport) -> String {
     let mut row = |name: &str, value: String| {
         let _ = writeln!(text, "  {name:<14} {value}");
     };
-    row("accepted", counted(report.events.written, "event"));
+    row("accepted", format!("{} by the sinks", counted(report.events.written, "event")));
     if report.begin.is_known() {
         let (begin, end, clock) = (report.begin, report.end, report.wall_clock);
         row("time", format!("{begin:.3} to {end:.3}, wall clock {clock}"));
@@ -221,7 +221,7 @@ fn grant_path(report: &RunReport) -> Option<String> {
     let of_these = if parts.is_empty() { String::new() } else { format!("; medians: {}", parts.join(", ")) };
     let Latency { p50, p99, max, .. } = path.first_byte;
     let [p50, p99] = [p50, p99].map(|time| micros(time as f64));
-    (max > 0).then(|| format!("median {p50}, 99 % below {p99} (grant to first byte){of_these}"))
+    (max > 0).then(|| format!("median {p50}, 99 % below {p99} (from a grant, a builder's permission to send, to the first byte){of_these}"))
 }
 
 /// Describes how often one of the worst paths sent bytes again.
@@ -243,7 +243,7 @@ fn pacing(report: &RunReport) -> Option<String> {
     let [p50, p99, max] = [late.late_p50_us, late.late_p99_us, late.late_max_us].map(micros);
     let lost = late.forfeited_s;
     let told = format!(
-        "departures late by {p50} (median), below {p99} (99 %), {max} at worst; {lost:.3} s of rate lost"
+        "packets left late by {p50} (median), below {p99} (99 %), {max} at worst; {lost:.3} s of sending time lost"
     );
     (late.late_max_us > 0.0).then_some(told)
 }

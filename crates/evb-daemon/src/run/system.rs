@@ -142,8 +142,9 @@ impl System for FromFile {
             return Ok(());
         }
         let reason = format!("{} has no builder {id}", self.path.display());
-        let remedy =
-            format!("add a `[[builder]]` with `id = {id}` to the file on every host, then add the builder");
+        let remedy = format!(
+            "add a `[[builder]]` with `id = {id}` to the file on every host, then repeat `evbd ctl add-builder {id}`"
+        );
         Err(SystemError::new(THE_CONFIGURATION, reason, remedy))
     }
 

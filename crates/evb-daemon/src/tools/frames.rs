@@ -135,7 +135,7 @@ impl<'o> Listing<'o> {
         if let Some(offset) = gave_up {
             writeln!(
                 self.out,
-                "gave up at byte {offset}: no frame was found after it; compare the bytes there with the layout"
+                "gave up at byte {offset}: no frame was found after it; compare the bytes there with `frame` of the source's input"
             )?;
         }
         Ok(if losses.is_none() && self.counted.count() > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -67,7 +67,7 @@ fn faults_of_a_counter_are_named_and_no_fragment_gets_into_a_wrong_event() {
     ];
     assert_eq!(keys.map(|key| of(0, key)), [250, 0, 0, 0, 0, 0, 0, 0], "{summary:#}");
     assert_eq!(keys.map(|key| of(1, key)), [197, 2, 4, 1, 1, 1, 50, 54], "{summary:#}");
-    let named = "50 fragments of source 2 have no event, because the trigger counter of its boards fell";
+    let named = "50 fragments of source 2 were lost, because the trigger counter of its boards fell";
     assert!(says(&summary["problems"], named), "{summary:#}");
     assert!(says(&summary["remarks"], "source 2 left out 3 numbers in 2 gaps"), "{summary:#}");
     let line = "its trigger counter reads 0, but 163 was due for event 200: it is off by -163 triggers";

@@ -37,7 +37,7 @@ fn repeats_are_a_remark_and_other_fragments_of_an_event_a_problem() {
     assert_eq!(foreign(&system.events(1), 1), 2, "the first fragments are used");
     assert_eq!((&summary["events"]["complete"], &summary["exit_code"]), (&EVENTS.into(), &1.into()));
     let named = "source 2 sent 2 fragments with an event id that it had given to other data before, \
-                 and evb kept the first: find out why the readout gives an event id twice (the first is event 7, with timestamps 7 and 1000007)";
+                 and evb kept the first and discarded what came later: find out why the readout gives an event id twice (the first is event 7, with timestamps 7 and 1000007)";
     assert!(says(&summary["problems"], named), "{summary:#}");
     assert!(says(&summary["remarks"], "the readout of source 1 repeated 30 fragments"), "{summary:#}");
 }

@@ -85,7 +85,9 @@ pub enum HeaderFlaw {
     )]
     Short,
     /// The header is damaged: its checksum is wrong.
-    #[error("its header is damaged (checksum): restore it from a copy")]
+    #[error(
+        "its header is damaged (wrong checksum), so none of its events can be read: restore it from a copy"
+    )]
     Checksum,
     /// The header contradicts itself although its checksum is right: the writing program is at
     /// fault.

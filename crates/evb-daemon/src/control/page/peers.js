@@ -81,7 +81,7 @@ function timestamps(cell, alignment) {
     doubted: ": evb is finding out why; nothing needs to be done until it says so",
     agrees: "; it agrees again, so nothing needs to be done",
   }[alignment.state] ?? "";
-  cell.title = `since event ${alignment.since}${alignment.sentence ? `, it ${alignment.sentence}` : ""}${remedy}`;
+  cell.title = `since event ${alignment.since}${alignment.sentence ? `, it ${alignment.sentence}` : ", its timestamps did not agree with those of other sources"}${remedy}`;
 }
 
 class Table {
@@ -130,14 +130,14 @@ class Builders extends Table {
     width(bar.children[1], b.sink / b.slots || 0);
     const all = count(b.slots);
     text(number, `${count(b.building + b.sink).padStart(all.length, "\u2007")} / ${all}`);
-    slots.title = `${b.building} building, ${b.sink} at the sink, ${b.slots - b.building - b.sink} free`;
+    slots.title = `${b.building} events being built, ${b.sink} at the sink, room for ${b.slots - b.building - b.sink} more`;
     text(events, rate(b.events).join(" ").trim());
     text(throughput, bits(b.throughput));
     text(p99, microseconds(b.p99));
     text(harm, count(b.harm));
     if (b.id === "all") return;
     const tap = b.live?.tap;
-    id.title = b.tap && tap ? `its tap at ${b.tap} has ${count(tap.clients)} clients; events sent: ${count(tap.sent)}, sampled out: ${count(tap.sampled_out)}, dropped: ${count(tap.dropped)}` : "";
+    id.title = b.tap && tap ? `its tap at ${b.tap} has ${count(tap.clients)} clients; events sent: ${count(tap.sent)}, not in the sample: ${count(tap.sampled_out)}, dropped because they came faster than a client takes them: ${count(tap.dropped)}; the sink is not affected` : "";
     if (!disk.firstChild) disk.append(make("span"));
     const share = b.free / b.size;
     name(disk.firstChild, share < NEARLY_FULL ? `flag ${b.free === 0 ? "bad" : "warning"}` : "");

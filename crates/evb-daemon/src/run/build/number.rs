@@ -72,8 +72,12 @@ fn next(highest: RunNumber, state: Option<&StateDir>) -> Result<RunNumber, RunEr
         let place = state.map_or(String::new(), |state| format!(", as {} says", state.path().display()));
         RunError::Unmet {
             key: "run.number",
-            reason: format!("an earlier run has the number {highest}{place}, and there is no number after it"),
-            remedy: "move that run's files and its entry in the state directory elsewhere, or set `run.number` to a free number".to_owned(),
+            reason: format!(
+                "an earlier run has the number {highest}{place}, and there is no number after it"
+            ),
+            remedy: format!(
+                "move that run's event files, and `run{highest}-*.json` of the state directory, elsewhere, or, without a section [control], set `run.number` to a free number"
+            ),
         }
     })
 }

@@ -55,7 +55,7 @@ fn the_worst_paths_are_named() {
     report.sources[0].name = "TPC crate 1".to_owned();
     report.events.written = 1;
     let text = super::details(&report);
-    assert!(text.starts_with("  accepted       1 event\n"), "{text}");
+    assert!(text.starts_with("  accepted       1 event by the sinks\n"), "{text}");
     let rows: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("  path           ")).collect();
     assert_eq!(
         rows,

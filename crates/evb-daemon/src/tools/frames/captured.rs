@@ -76,7 +76,10 @@ impl Listing<'_> {
         }
         if counts.others > 0 {
             let others = counted(counts.others, "packet");
-            writeln!(self.out, "not used  {others} that are neither UDP nor TCP, or of rare flows")?;
+            writeln!(
+                self.out,
+                "not used  {others} that are neither UDP nor TCP, or of flows that are not counted one by one"
+            )?;
         }
         if used.is_empty() {
             let FlowFilter { from, to } = filter;
