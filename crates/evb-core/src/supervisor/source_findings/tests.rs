@@ -40,8 +40,8 @@ fn the_worst_ten_sources_are_named_and_the_others_counted() {
     assert_eq!(
         found[11..],
         [
-            "990 more sources, which the file of `evbd run --summary FILE` names, are missing in up to 990 events each; look at their readouts, their hosts and the network, then at their logs",
-            "36 sources gave no final report, so their own counts may be incomplete, but those of events are right: see whether they crashed, in the logs of 5-40"
+            "990 more sources (ids 1-990) are missing in up to 990 events each; look at their readouts, their hosts and the network, then at their logs",
+            "36 sources gave no final report, so their own counts may be incomplete, but those of events are right: see whether they crashed, in the logs of sources 5-40"
         ]
     );
 }
