@@ -410,12 +410,12 @@ fn of_dead_time(dead_time: &[CauseFraction], found: &mut Vec<Problem>) {
 fn against_dead_time(cause: &str) -> &'static str {
     match cause {
         "paused" => "resume the run when the reason for the pause is over",
-        "supervisor recovering" => "wait: triggers are taken again when sources and builders are back",
-        "the journal's disk" => {
+        "the supervisor was restarted" => "wait: triggers are taken again when sources and builders are back",
+        "the supervisor waits for the disk of its journal" => {
             "check the disk to which the supervisor writes its journal; triggers are taken again when it answers"
         }
         "no source is up" => "start the sources; their logs say why they left",
-        cause if cause.starts_with("at_least ") || cause == "too few sources of a group" => {
+        cause if cause.starts_with("at_least ") || cause.starts_with("too few sources of a group ") => {
             "the list of sources shows those of the group that are away: start them, or include them with `evbd ctl include`"
         }
         "no readout" => "start the readout programs of the sources, or look at their logs",

@@ -53,7 +53,7 @@ fn lies(truth: &Welcome) -> Vec<Lie> {
         ),
         record("record of the unknown kind 77", [&[77][..], &[0; 63]].concat()),
         record(
-            "only the other end of the connection may send",
+            "it may not send on this connection",
             RecordHeader::Data { length: 9, offset: 0 }.encode().to_vec(),
         ),
         record("claims 65535 items", [&[4, 0, 255, 255][..], &[255; 12]].concat()),

@@ -190,12 +190,9 @@ fn lies(held: LaneState) -> Vec<(&'static str, Vec<u8>)> {
         ("claims 2 items in 24 bytes", raw(1, 0, 2, 24)),
         ("claims 65535 items", raw(1, 0, u16::MAX, u32::MAX)),
         ("claims 0 items in 4294967295 bytes", raw(2, 0, 0, u32::MAX)),
+        ("it may not send on this connection", RecordHeader::Grant { end: 1 << 40 }.encode().to_vec()),
         (
-            "only the other end of the connection may send",
-            RecordHeader::Grant { end: 1 << 40 }.encode().to_vec(),
-        ),
-        (
-            "only the other end of the connection may send",
+            "it may not send on this connection",
             RecordHeader::Commit { count: 0, offset: 0 }.encode().to_vec(),
         ),
     ]

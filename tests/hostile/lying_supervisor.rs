@@ -126,7 +126,7 @@ fn to_a_builder() -> Vec<Lie> {
         lie([Message::Roster(roster(1, 1)), Message::Assignments(assignments)], words)
     };
     let later = |sources, up| Message::Roster(Roster { version: 2, up, ..roster(sources, 1) });
-    let mut flood = assignments(1, vec![1; 4], 4, "has not accounted for");
+    let mut flood = assignments(1, vec![1; 4], 4, "it has not confirmed");
     let more = Assignments {
         roster_version: 1,
         events: vec![5, 1, 1, 1],
@@ -150,7 +150,7 @@ fn to_a_builder() -> Vec<Lie> {
         assignments(1, vec![1, 1], 1, "differ in number"),
         assignments(1, vec![0], 1, "(`Assignments`) that cannot be used"),
         assignments(1, vec![1; 70_000], 70_000, "too many"),
-        assignments(1, vec![1; 5], 5, "it assigned 5 events at once to a builder with 4 slots"),
+        assignments(1, vec![1; 5], 5, "it assigned 5 events at once to a builder that has room for 4"),
         flood,
     ]
 }

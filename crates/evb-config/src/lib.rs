@@ -420,7 +420,7 @@ fn refuse_shared_addresses(
         take(&supervisor.listen, &Peer::Supervisor, 0..0, "supervisor.listen");
         if let TriggerConfig::External { listen, protocol: TriggerProtocol::Tcp } = &supervisor.trigger {
             let span = notes.keys.borrow().get("supervisor.trigger").cloned().unwrap_or(0..0);
-            take(listen, &Peer::Supervisor, span, "supervisor.trigger.listen");
+            take(listen, &"the trigger input of the supervisor", span, "supervisor.trigger.listen");
         }
     }
     if let Some(control) = control {

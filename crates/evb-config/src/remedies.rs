@@ -38,6 +38,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("source.input.size.mean", "for example mean = \"1 kB\""),
     ("source.input.size.sigma", "for example sigma = \"200 B\""),
     ("source.input.path", "path = \"PATH\""),
+    ("source.input.paths", "paths = [\"run1.pcap\", \"run2.pcap\"]"),
     ("source.input.format", "format = \"evb\" or format = \"km3net\""),
     ("source.input.listen", "for example listen = \"127.0.0.1:7201\""),
     (
@@ -75,6 +76,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("builder.sink.path", "path = \"DIRECTORY\""),
     ("builder.sink.address", "for example address = \"127.0.0.1:7401\""),
     ("builder.filter.kind", "for example kind = \"require-complete\""),
+    ("builder.filter.command", "command = [\"python3\", \"/opt/daq/l1.py\"]"),
     ("builder.filter.keep_every", "for example keep_every = 10"),
     ("builder.tap.listen", "for example listen = \"127.0.0.1:7301\""),
     ("builder.tap.key_file", "key_file = \"/etc/evb/tap.key\""),
@@ -86,6 +88,14 @@ pub(super) fn example(path: &str) -> Option<&'static str> {
     EXAMPLES.iter().find(|(key, _)| *key == path).map(|(_, example)| *example)
 }
 
+/// Returns what to write in place of a value that is not a table.
+pub(super) fn table(path: &str, key: &str) -> String {
+    match example(path) {
+        Some(example) => format!("write {example}"),
+        None => format!("write {key} = {{ … }} with its keys, or a section [{path}]"),
+    }
+}
+
 /// Returns reason and remedy for a word that an older version knew at this key.
 pub(super) fn replaced(path: &str, word: &str) -> Option<String> {
     let option = match (path, word) {
@@ -94,7 +104,8 @@ pub(super) fn replaced(path: &str, word: &str) -> Option<String> {
         ("supervisor.trigger.kind", "on-off") => "",
         _ => return None,
     };
-    let reason = format!("`{word}` triggers come from the pseudo-trigger `evb-bench trigger` now");
+    let reason =
+        format!("evbd makes no `{word}` triggers any more, but the program `evb-bench trigger` does");
     let remedy = format!(
         "write {{ kind = \"external\", listen = \"127.0.0.1:7001\", protocol = \"udp\" }}, and when the run has \
          begun, start `evb-bench trigger --to 127.0.0.1:7001 --kind {word} --rate …{option}`"

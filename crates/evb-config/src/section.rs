@@ -203,7 +203,7 @@ impl<'t> Section<'t> {
         self.keep_place(key, value.span());
         let DeValue::Table(entries) = value.get_ref() else {
             let reason = format!("`{key}` is {}, not a table", describe(value.get_ref()));
-            self.refuse(key, reason, format!("write {key} = {{ … }} or a section"));
+            self.refuse(key, reason, remedies::table(&self.key_path(key), key));
             return None;
         };
         let mut section = Self::new(self.notes, &self.key_path(key), value.span(), Some(entries));

@@ -289,14 +289,16 @@ pub(super) fn read(section: &Section<'_>, transport: Transport) -> Option<GivenS
         section.refuse("sources_at_once", reason, "remove it, or choose mode = \"credit\"");
     }
     if given.offload == OffloadChoice::Only(Offload::Etf) && transport == Transport::Udp {
-        let reason = "the kernel's `etf` drops packets without a departure time, and evb sends some of its packets without one";
-        section.refuse("offload", reason, "write \"auto\", or \"txtime\" with the queueing discipline fq");
+        let reason = "Linux's queueing discipline `etf` drops packets that state no time at which to send them, and evb sends some of its packets without one";
+        section.refuse("offload", reason, "write \"auto\", or \"txtime\" with the queueing discipline `fq`");
     }
     if let OffloadChoice::Only(offload @ (Offload::Txtime | Offload::Etf)) = given.offload
         && transport == Transport::Tcp
     {
-        let reason =
-            format!("`{}` gives each datagram its departure time, but data go over TCP here", offload.word());
+        let reason = format!(
+            "`{}` states for each UDP packet the time at which to send it, but data go over TCP here",
+            offload.word()
+        );
         let remedy = "write \"auto\", or network.transport = \"udp\"; over TCP the kernel paces by \"pacing-rate\" or \"tbf\"";
         section.refuse("offload", reason, remedy);
     }

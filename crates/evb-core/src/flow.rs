@@ -60,7 +60,7 @@ impl FlowEnd {
 /// A text is not the end of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "it is neither an IP address, nor a port, nor both; write \"192.168.10.16\", \"24\" or \"192.168.10.16:24\""
+    "this text is neither an IP address, nor a port, nor both; write \"192.168.10.16\", \"24\" or \"192.168.10.16:24\""
 )]
 pub struct FlowEndError;
 

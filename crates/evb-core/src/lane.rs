@@ -68,7 +68,7 @@ pub enum DatagramFault {
     /// Only the other end of a lane may send such a record or datagram. The receiver closes the
     /// connection.
     #[error(
-        "the other side broke the protocol: it sent a message that only the other end of the connection may send; {SAME_RELEASE}"
+        "the other side broke the protocol: it sent a message that it may not send on this connection; {SAME_RELEASE}"
     )]
     WrongDirection,
 }
@@ -85,7 +85,7 @@ pub enum StreamFault {
     /// The peer sent a record that only the other end of a lane may send
     /// (docs/reference/protocol.md LANE-3).
     #[error(
-        "the other side broke the protocol: it sent {}, which only the other end of the connection may send; {SAME_RELEASE}",
+        "the other side broke the protocol: it sent {}, which it may not send on this connection; {SAME_RELEASE}",
         named(.0)
     )]
     WrongDirection(RecordHeader),
@@ -96,8 +96,8 @@ fn named(header: &RecordHeader) -> &'static str {
     match header {
         RecordHeader::Announce { .. } => "announcements",
         RecordHeader::Data { .. } => "data",
-        RecordHeader::Grant { .. } => "a grant",
-        RecordHeader::Commit { .. } => "a commit",
+        RecordHeader::Grant { .. } => "a grant (a permission to send)",
+        RecordHeader::Commit { .. } => "a commit (a receipt for data)",
         RecordHeader::Resend { .. } => "a request for repeated data",
         RecordHeader::Announced { .. } => "an answer to announcements",
         RecordHeader::Reannounce { .. } => "a request for repeated announcements",
@@ -170,7 +170,7 @@ pub enum LaneError {
     /// A counter from the peer is outside of the possible range: a grant or commit is beyond the
     /// announced bytes, or a reconnecting builder asks for bytes that the source no longer has.
     #[error(
-        "it stated an impossible count of the bytes of the data stream: {what} up to byte {offset}, where {from} to {to} are possible"
+        "it sent a message with an impossible place in the data stream: {what} up to byte {offset}, where only {from} to {to} are possible"
     )]
     Outside {
         /// Name of the counter.

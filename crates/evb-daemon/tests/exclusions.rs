@@ -224,7 +224,9 @@ fn excluding_a_frozen_source_lets_the_run_go_on() {
     assert!(system.refuses(&["exclude", "source", "", "--why", "x"]).contains("no source with the name"));
     assert!(system.refuses(&["exclude", "source", "1"]).contains("does not say why source 1"));
     assert!(
-        system.refuses(&["exclude", "source", "1", "--from", "1", "--why", "x"]).contains("decided already")
+        system
+            .refuses(&["exclude", "source", "1", "--from", "1", "--why", "x"])
+            .contains("past or under way")
     );
     system.does(&["exclude", "source", "2", "--why", "a test"]);
     assert!(

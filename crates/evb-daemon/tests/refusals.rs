@@ -255,7 +255,7 @@ fn who_does_not_come_is_named() {
         began.elapsed()
     );
     let said = problems(&fleet.summary("supervisor"));
-    assert!(said.contains("had not registered: source 2, builder 1"), "{said}");
+    assert!(said.contains("had not registered with the supervisor: source 2, builder 1"), "{said}");
     // If the supervisor is missing, the roles that wait for it report its address.
     let mut fleet = plan.start_but(&["supervisor"]);
     fleet.all_end(1, LIMIT);
@@ -332,7 +332,7 @@ fn the_supervisor_says_what_kept_a_peer_away() {
         assert!(fleet.log(role).contains(reason), "{role}: {}", fleet.log(role));
         assert_eq!(fleet.wait("supervisor", LIMIT), Some(1), "{}", fleet.log("supervisor"));
         let said = problems(&fleet.summary("supervisor"));
-        let wanted = format!("had not registered: {} ({reason}", role.replace(':', " "));
+        let wanted = format!("had not registered with the supervisor: {} ({reason}", role.replace(':', " "));
         assert!(said.contains(&wanted), "{wanted}: {said}");
         let log = fleet.log("supervisor");
         assert!(log.contains("cannot take part") && log.contains(reason), "{reason}: {log}");

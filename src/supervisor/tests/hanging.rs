@@ -184,7 +184,11 @@ async fn a_disk_that_hangs_costs_dead_time_and_nothing_else() {
     assert_eq!(count(&heard.orders), orders, "nobody hears of what is not written down");
     assert!(count(&heard.heartbeats) > turn_counters + 2 * 8, "peers hear from the supervisor");
     let [cause] = &during.dead_time[..1] else { panic!("{during:?}") };
-    assert!(cause.cause == "the journal's disk" && cause.inhibited > 2000, "{:?}", during.dead_time);
+    assert!(
+        cause.cause == "the supervisor waits for the disk of its journal" && cause.inhibited > 2000,
+        "{:?}",
+        during.dead_time
+    );
     assert_eq!(during.events.complete, before.events.complete);
     assert!(
         during.sources[0].presence == Presence::Up && during.builders[0].presence == Presence::Up,

@@ -106,14 +106,14 @@ impl<'c> Members<'c> {
                 return self.note(trunk, reason, "remove it, because another member includes it already");
             }
             let reason = format!(
-                "`{member}` is a member of two trunks: of {} and of {}",
+                "`{member}` is a member of {} and of {}, but it can be a direct member of only one",
                 in_words(&network.trunks[other]),
                 in_words(&network.trunks[trunk])
             );
             return self.note(
                 trunk,
                 reason,
-                "keep it in the one that is next to it, and remove it from the other",
+                "keep it only in the one to which it is connected directly, and remove it from `members` of the other",
             );
         }
     }
@@ -181,10 +181,14 @@ impl<'c> Members<'c> {
             };
             let outside = outside.map_or_else(String::new, |peer| format!(", and {peer} is not"));
             let reason = format!(
-                "only some of the {kind} whose link is `{link}` are members of {}{outside}",
+                "only some of the {kind} that share the link of `{link}` are members of {}{outside}",
                 in_words(&self.network.trunks[trunk])
             );
-            self.note(trunk, reason, format!("list all of these {kind}, or `{link}`"));
+            self.note(
+                trunk,
+                reason,
+                format!("list in `members` all of these {kind}, or `{link}` in place of them"),
+            );
         }
         first
     }

@@ -72,11 +72,7 @@ fn wrong_members_are_refused_with_their_line() {
         (trunk("a", ""), 5, &["trunk without members", "network.trunk.members"]),
         (trunk("a", "\"10.0.2.1\", \"10.0.2.1\""), 5, &["a member of trunk `a` twice"]),
         (trunk("a", "\"10.0.2.1\", \"builder 1\""), 5, &["`builder 1` is a member of trunk `a` twice"]),
-        (
-            format!("{good}{}", trunk("b", "\"10.0.2.1\"")),
-            10,
-            &["of two trunks: of trunk `a` and of trunk `b`"],
-        ),
+        (format!("{good}{}", trunk("b", "\"10.0.2.1\"")), 10, &["is a member of trunk `a` and of trunk `b`"]),
         (
             trunk("a", "\"b\"") + &trunk("b", "\"a\""),
             5,
@@ -118,7 +114,7 @@ fn a_link_that_is_partly_behind_a_trunk_is_refused() {
     let problems = bad(&format!("{ends}{}", trunk("a", "\"source 1\"")));
     assert!(
         problems.to_string().contains(
-            "only some of the sources whose link is `127.0.0.1` are members of trunk `a`, and source 2 is not"
+            "only some of the sources that share the link of `127.0.0.1` are members of trunk `a`, and source 2 is not"
         ),
         "{problems}"
     );

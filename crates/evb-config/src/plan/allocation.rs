@@ -156,7 +156,7 @@ impl<'a> Allocation<'a> {
     fn security(&self) -> String {
         match self.arguments.allocation.key_file.as_deref() {
             Some(key) => format!("[security]\nmode     = \"psk\"\nkey_file = {}\n", quoted(key)),
-            None => "[security]\nmode = \"none\"  # every peer that reaches the ports is trusted; --key-file names a key\n"
+            None => "[security]\nmode = \"none\"  # every peer that reaches the ports is trusted: use a network of its own, or plan again with --key-file FILE\n"
                 .to_owned(),
         }
     }

@@ -306,7 +306,8 @@ impl<'t> Value<'_, 't> {
         let entries = value.get_ref().as_table();
         let kind = Some(value).filter(|value| self.of == BY_KIND && value.get_ref().is_str());
         if entries.is_none() && kind.is_none() {
-            return Err(StopReason::wrong_type("a table", format!("write {KEY} = {{ … }} or a section")));
+            let remedy = remedies::table(&above.key_path(self.key), self.key);
+            return Err(StopReason::wrong_type("a table", remedy));
         }
         let mut section = Section::new(above.notes, &above.key_path(self.key), value.span(), entries);
         section.id = above.id;

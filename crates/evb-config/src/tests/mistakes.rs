@@ -7,7 +7,7 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     (
         "[supervisor]\nlisten = \"127.0.0.1:1\"\ntrigger = { kind = \"gaussian\", rate = \"1 kHz\" }\n",
         3,
-        &["`gaussian` triggers come from the pseudo-trigger", "evb-bench trigger --to", "--sigma"],
+        &["evbd makes no `gaussian` triggers any more", "evb-bench trigger --to", "--sigma"],
     ),
     (
         "[supervisor]\nlisten = \"127.0.0.1:1\"\ntrigger = { kind = \"on-off\", rate = \"1 kHz\" }\n",
@@ -178,11 +178,11 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
         &["one permission to send (chunk = 1 kB) takes 1082 B"],
     ),
     ("[shaping]\nmode = \"none\"\nsources_at_once = 1\n", 3, &["is used only with mode = \"credit\""]),
-    ("[shaping]\noffload = \"txtime\"\n", 2, &["gives each datagram its departure time", "\"pacing-rate\""]),
+    ("[shaping]\noffload = \"txtime\"\n", 2, &["states for each UDP packet the time", "\"pacing-rate\""]),
     (
         "[network]\ntransport = \"udp\"\n[shaping]\noffload = \"etf\"\n",
         4,
-        &["drops packets without a departure time", "\"txtime\""],
+        &["drops packets that state no time", "\"txtime\""],
     ),
     ("[shaping]\noffload = \"hardware\"\n", 2, &["\"software\""]),
     ("[shaping]\nspin = \"on\"\n", 2, &["\"force\""]),

@@ -114,7 +114,9 @@ impl Explanation {
                 "sends the same timestamp all the time, so evb cannot tell whether its fragments are in the right events"
             }
             Self::SwappedPair => "exchanged the fragments of two neighbouring events",
-            Self::SingleStamps => "had single wrong timestamps: the events before and after them are right",
+            Self::SingleStamps => {
+                "had single wrong timestamps, but its events are right, as those before and after show"
+            }
             Self::Foreign => {
                 "sends timestamps that fit neither their events nor any of the 16 before or after: data of another run, or a broken clock"
             }

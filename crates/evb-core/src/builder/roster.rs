@@ -23,7 +23,7 @@ pub enum RosterError {
     UnknownVersion(u32),
     /// The message assigns more events at once than may be outstanding
     /// (docs/reference/protocol.md RUN-10).
-    #[error("it assigned {count} events at once to a builder with {slots} slots")]
+    #[error("it assigned {count} events at once to a builder that has room for {slots} (its `slots`)")]
     BeyondSlots {
         /// Events in the message.
         count: usize,
@@ -35,7 +35,9 @@ pub enum RosterError {
     UnknownSource(u32),
     /// The supervisor's ledger is too far behind: more completions are unconfirmed than the builder
     /// may keep (docs/reference/protocol.md RUN-32).
-    #[error("it has not accounted for {count} completed events of this builder, too many for {slots} slots")]
+    #[error(
+        "it has not confirmed {count} events that this builder has finished, more than `slots` = {slots} permits"
+    )]
     Unaccounted {
         /// Completions that the supervisor has not confirmed.
         count: usize,
@@ -43,7 +45,7 @@ pub enum RosterError {
         slots: usize,
     },
     /// The supervisor confirmed more completions than the builder has sent.
-    #[error("it accounted for {0} completed events, more than this builder has completed")]
+    #[error("it confirmed {0} finished events, more than this builder has finished")]
     NeverCompleted(u64),
     /// The message contains numbers that are out of range or inconsistent.
     #[error(transparent)]

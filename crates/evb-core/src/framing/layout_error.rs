@@ -1,12 +1,17 @@
 //! [`LayoutError`]: a reason why a declared layout cannot be.
 
 use super::{Extent, FrameField, FrameLayout, MAX_FRAME_PART, MAX_MARK, Mark};
+use crate::quantities::counted;
 
 /// A reason why a declared layout cannot be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LayoutError {
     /// A part of the header ends behind the header.
-    #[error("`{key}` ends {end} bytes after the start of the frame, but the header has {header} bytes")]
+    #[error(
+        "`{key}` ends {} after the start of the frame, but the header has {}",
+        counted(*end, "byte"),
+        counted(*header, "byte")
+    )]
     BehindHeader {
         /// The part.
         key: &'static str,
@@ -44,7 +49,7 @@ pub enum LayoutError {
         key: &'static str,
     },
     /// The bytes that end a frame do not fit into the trailer.
-    #[error("`end` has {end} bytes, but the trailer has {trailer}")]
+    #[error("`end` has {}, but the trailer has {trailer}", counted(*end, "byte"))]
     EndBehindTrailer {
         /// Number of bytes that end the frame.
         end: usize,

@@ -65,17 +65,17 @@ impl fmt::Display for Losses {
             counted(resyncs, "resynchronisation"),
             counted(cut_short, "frame"),
             counted(bad_lengths, "wrong length"),
-            counted(bad_magics, "wrong magic"),
+            counted(bad_magics, "wrong `magic` value"),
         )?;
         let Self { lost_packets, unused_packets, socket_drops, .. } = *self;
         if lost_packets > 0 {
             write!(f, ", {} lost", counted(lost_packets, "packet"))?;
         }
         if socket_drops > 0 {
-            write!(f, ", up to {} dropped by the socket", counted(socket_drops, "packet"))?;
+            write!(f, ", up to {} that the kernel dropped", counted(socket_drops, "packet"))?;
         }
         if unused_packets > 0 {
-            write!(f, ", {} twice or late", counted(unused_packets, "packet"))?;
+            write!(f, ", {} that came twice or too late", counted(unused_packets, "packet"))?;
         }
         Ok(())
     }

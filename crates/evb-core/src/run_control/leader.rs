@@ -364,7 +364,7 @@ impl Leader {
     /// Answers a command, and logs a refusal.
     fn answer_command(&mut self, number: u64, outcome: Result<State, Refusal>) {
         if let Err(refusal) = &outcome {
-            tracing::info!(%refusal, "run control refused a command: {refusal}");
+            tracing::info!(%refusal, "run control: {refusal}");
         }
         self.answer(number, outcome);
     }
@@ -390,11 +390,11 @@ const fn meaning(state: State) -> &'static str {
     match state {
         State::Unconfigured => "no run is open, and `evbd ctl configure` opens one",
         State::Configured => {
-            "the next run is open, and waits for `evbd ctl start`, or starts by itself with autostart = true"
+            "the next run is open, and waits for `evbd ctl start` (with autostart = true, the first run after `evbd ctl configure` starts by itself)"
         }
         State::Running => "the run takes triggers, and nothing needs to be done",
         State::Paused => {
-            "the run takes no triggers until `evbd ctl resume`, and if it paused by itself, it also resumes by itself"
+            "the run takes no triggers until `evbd ctl resume`, or, if too few sources of a group take part, until enough of them do"
         }
         State::Stopping => "the last events of the run are built and written, then it ends by itself",
         State::Failed => "`evbd ctl status` says why, and what to do",

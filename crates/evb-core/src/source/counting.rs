@@ -71,7 +71,7 @@ impl Counting {
                 counters.counter_skipped = counters.counter_skipped.saturating_add(missing);
                 if missing == 1 && expected == Some(0) {
                     if counters.counter_zero_skips == 0 {
-                        tracing::warn!(source = %self.source, event = event.number(), raw, "the trigger counter of this source's board wrapped to {raw} without reading 0 first: either the board missed event {due}, or its counter skips 0, and each later fragment belongs to one event earlier; compare its timestamps with other sources, and if it skips 0, use a counter with more bits");
+                        tracing::warn!(source = %self.source, event = event.number(), raw, "the trigger counter of this source's board wrapped to {raw} without reading 0 first: either the board missed event {due}, and only that event lacks its fragment, or its counter never reads 0, and all fragments from here on are one event too late; compare its timestamps with other sources, and if the counter never reads 0, use one with more bits");
                     }
                     counters.counter_zero_skips += 1;
                 }

@@ -111,11 +111,11 @@ impl NotReady {
                 names(core::slice::from_ref(peer))
             ),
             Self::Silent(peers) => format!(
-                "{} did not prepare for the run in time: check that the disk of each answers, then look at its log",
+                "{} did not prepare for the run in time: look in the log of each, and whether a disk of the builders or an `on_start` of the sources hangs",
                 names(peers)
             ),
             Self::NoNumber(peer) => format!(
-                "there is no next run number, because the storage of {} knows run 4294967295, the last one: move the files of that run elsewhere, or set `run.number` to a free number",
+                "there is no next run number, because the storage of {} knows run 4294967295, the largest possible number: move the files of that run elsewhere, or set `run.number` to a free number",
                 names(core::slice::from_ref(peer))
             ),
             Self::Vetoed(reason) => format!("the run may not begin: {reason}; remove that cause"),
@@ -172,12 +172,12 @@ pub enum ChangeError {
     TooFew(TooFew),
     /// No other source would owe fragments.
     #[error(
-        "every other source is excluded, expendable or sporadic, so events without source {0} could be empty; stop the run, or include another source first"
+        "every other source is excluded, expendable or sporadic (`owes = \"none\"`), so events without source {0} could be empty; stop the run, or include another source first"
     )]
     LastSource(SourceId),
     /// The change should apply to an event that is decided already.
     #[error(
-        "event {from} is decided already, and the next one is event {next}; give that or a later one, or leave out `from`"
+        "event {from} is past or under way already, and the next one is event {next}; give that or a later one, or leave out `from`"
     )]
     PastEvent {
         /// The event from which on the change should apply.

@@ -73,6 +73,6 @@ pub(super) fn tell_drain(phase: &mut Phase, roster: &Roster, plan: &RunPlan, out
     let (run, open, left) = (plan.run, counted(outstanding, "event"), until.since(now).as_secs_f64());
     tracing::warn!(
         %run,
-        "run {run} ends, and still builds {open}: {waits}; if none is built meanwhile, evb gives them up as lost in {left:.0} s: look at the readouts and disks, or wait"
+        "run {run} ends, and still builds {open}: {waits}; evb gives them up as lost in {left:.0} s, unless one of them is built before: look at the readouts, and at the disks of the builders"
     );
 }

@@ -159,15 +159,15 @@ impl Cause {
     fn words(self, groups: &[Group]) -> String {
         match self {
             Self::Paused => "paused".to_owned(),
-            Self::Supervisor => "supervisor recovering".to_owned(),
-            Self::Journal => "the journal's disk".to_owned(),
+            Self::Supervisor => "the supervisor was restarted".to_owned(),
+            Self::Journal => "the supervisor waits for the disk of its journal".to_owned(),
             Self::NoSource => "no source is up".to_owned(),
             Self::NoReadout => "no readout".to_owned(),
             Self::TooFew(shortage) => match shortage.named(groups) {
                 Some(TooFew { group, present, at_least }) => {
                     format!("at_least {group}: {present} of {at_least}")
                 }
-                None => "too few sources of a group".to_owned(),
+                None => "too few sources of a group that is no longer in the configuration".to_owned(),
             },
             Self::NoBuilder => "no builder is up".to_owned(),
             Self::Sink(id) => format!("sink of builder {id}"),

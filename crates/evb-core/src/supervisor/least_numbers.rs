@@ -22,7 +22,7 @@ pub(super) fn count(core: &mut SupervisorCore, now: Instant) {
     let run = core.plan.run;
     match found.and_then(|shortage| shortage.named(&core.plan.groups)) {
         Some(reason) => {
-            tracing::warn!(%run, group = reason.group, "run {run} takes no triggers: {reason}");
+            tracing::warn!(%run, group = reason.group, "run {run} takes no triggers until enough sources take part: {reason}");
         }
         None => {
             tracing::info!(%run, "enough sources of every group take part in run {run} again, and nothing needs to be done")

@@ -233,7 +233,7 @@ impl PeerMembership<'_> {
         self.outbox.send_ahead(Recipients::Builder(id), Message::Heartbeat(connection.heartbeat(now)));
         if falls_silent {
             let named = self.plan.named(Peer::Builder(id));
-            tracing::warn!(builder = %id, "{named} has not answered for {:.1} s, so it gets no more events until it answers: look at its host and its network", silence.as_secs_f64());
+            tracing::warn!(builder = %id, "{named} has not answered for {:.1} s, so it gets no more events until it answers, and nothing is lost so far: look at its host and its network", silence.as_secs_f64());
             self.roster.suspend(index);
             self.offer_slots(index, now);
         }
@@ -296,7 +296,9 @@ impl PeerMembership<'_> {
         }
         let reasons = absent.into_iter().map(|peer| (peer, self.roster.parting(peer).to_owned()));
         let reasons = with_reasons(&reasons.collect::<Vec<_>>(), |peers| names_in(self.plan, peers));
-        format!("after {limit} s, these had not registered: {reasons}; start them, then the run again")
+        format!(
+            "after {limit} s, these had not registered with the supervisor: {reasons}; start them, then the run again"
+        )
     }
 
     /// Goes on without the peers that are not connected after a restart of the supervisor.

@@ -88,7 +88,7 @@ pub(super) fn role(peer: Peer) -> &'static str {
 
 /// Returns the reason why a peer that sent such a message is turned out.
 pub(super) fn not_its_to_send(message: &Message, peer: Peer) -> String {
-    format!("it sent {}, which no {} may send", kind(message), role(peer))
+    format!("it sent a message that no {} may send ({})", role(peer), kind(message))
 }
 
 /// Returns the name of a message's kind.

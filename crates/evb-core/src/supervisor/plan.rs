@@ -175,7 +175,7 @@ pub enum PlanError {
     UnknownSource(SourceId),
     /// No source owes fragments.
     #[error(
-        "every source is expendable, sporadic or excluded, so that events may be empty: let at least one be essential"
+        "every source is expendable, sporadic (`owes = \"none\"`) or excluded, so that events may be empty: let at least one be essential"
     )]
     NothingOwed,
     /// A group is impossible.
@@ -212,7 +212,7 @@ pub enum PlanError {
     /// All builders together have too many slots. The limit exists because one message tells
     /// sources of all outstanding events when a builder is lost.
     #[error(
-        "{slots} slots at each of {builders} builders may hold more than {MAX_OUTSTANDING} events; use fewer `slots` or builders"
+        "{slots} slots at each of {builders} builders may hold more than {MAX_OUTSTANDING} events, the most of a run; use fewer `slots` or builders"
     )]
     TooManyOutstanding {
         /// Number of configured slots.
@@ -232,7 +232,7 @@ pub enum PlanError {
     },
     /// A name is empty, is too long, has control characters, or belongs to no source of the run.
     #[error(
-        "the name of {role} {id} cannot be used: write 1 to {MAX_NAME} bytes without control characters, and name only sources that are in the run"
+        "the name of {role} {id} cannot be used: write 1 to {MAX_NAME} bytes without control characters, and name only {role}s that are in the run"
     )]
     Name {
         /// Name of the role: source or builder.

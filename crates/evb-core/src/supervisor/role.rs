@@ -319,7 +319,7 @@ impl SupervisorRole {
             tracing::error!(
                 run,
                 lost,
-                "run {run} has lost {events}: {}; the supervisor prints a summary at the end, whose lines `problem` say what to do",
+                "run {run} has lost {events}: {}; what to do is in the lines `problem` of the summary that the supervisor's process prints at the end, unless it has --quiet",
                 report.verdict
             );
         }

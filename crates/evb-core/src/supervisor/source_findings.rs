@@ -119,7 +119,7 @@ const REMARKS: [FindingKind; 14] = [
     FindingKind {
         amount: |source| if source.sporadic { source.closed.saturating_add(source.late) } else { 0 },
         one: "{amount} fragments of {source}, which is sporadic, came too late for their events, and were not used; nothing needs to be done, but a longer `wait` in `[[source]]` would keep more of them",
-        others: "up to {most} fragments of each of {sources} more sporadic sources came too late for their events, and were not used; nothing needs to be done, but a longer `wait` in `[[source]]` would keep more of them",
+        others: "up to {most} fragments of each of {sources} more sources, which are sporadic, came too late for their events, and were not used; nothing needs to be done, but a longer `wait` in `[[source]]` would keep more of them",
         detail: nothing,
     },
     FindingKind {
@@ -214,20 +214,23 @@ impl FindingKind {
         sentence.replace("{detail}", &(self.detail)(source))
     }
 
-    /// Returns the sentence about `sources` other sources.
-    fn about_others(&self, (sources, most): (usize, u64)) -> String {
-        let sources = format!("{sources} more sources (`evbd report RUN --json` names them)");
+    /// Returns the sentence about the other sources, with these ids.
+    fn about_others(&self, (ids, most): &(Vec<u16>, u64)) -> String {
+        let sources = format!("{} more sources (ids {})", ids.len(), ranges(ids.iter().copied()));
         self.others.replace("{sources} more sources", &sources).replace("{most}", &most.to_string())
     }
 
-    /// Returns the ids of the sources with the largest amounts above zero; and the number of the
-    /// other sources with such an amount, and their largest amount.
-    fn worst(&self, sources: &[SourceSummary]) -> (BTreeSet<u16>, Option<(usize, u64)>) {
+    /// Returns the ids of the sources with the largest amounts above zero; and the ascending ids of
+    /// the other sources with such an amount, and their largest amount.
+    fn worst(&self, sources: &[SourceSummary]) -> (BTreeSet<u16>, Option<(Vec<u16>, u64)>) {
         let amounts = sources.iter().map(|source| (Reverse((self.amount)(source)), source.id));
         let mut found: Vec<_> = amounts.filter(|(Reverse(amount), _)| *amount > 0).collect();
         found.sort_unstable();
         let named = found.iter().take(NAMED).map(|(_, id)| *id).collect();
-        let rest = found.get(NAMED).map(|(Reverse(most), _)| (found.len() - NAMED, *most));
+        let rest = found.get(NAMED).map(|(Reverse(most), _)| {
+            let others: BTreeSet<u16> = found.iter().skip(NAMED).map(|(_, id)| *id).collect();
+            (others.into_iter().collect(), *most)
+        });
         (named, rest)
     }
 }
@@ -251,7 +254,7 @@ pub(super) fn problems(sources: &[SourceSummary], is_started: bool) -> Vec<Strin
         }
     }
     for (kind, (_, rest)) in PROBLEMS.iter().zip(&worst) {
-        problems.extend(rest.map(|rest| kind.about_others(rest)));
+        problems.extend(rest.as_ref().map(|rest| kind.about_others(rest)));
     }
     if silent.len() > NAMED {
         problems.push(format!(
@@ -269,7 +272,7 @@ pub(super) fn remarks(sources: &[SourceSummary]) -> Vec<String> {
         let (named, rest) = kind.worst(sources);
         let each = sources.iter().filter(|source| named.contains(&source.id));
         let each: Vec<String> = each.map(|source| kind.about(source)).collect();
-        each.into_iter().chain(rest.map(|rest| kind.about_others(rest)))
+        each.into_iter().chain(rest.map(|rest| kind.about_others(&rest)))
     };
     REMARKS.iter().flat_map(of_kind).collect()
 }

@@ -34,7 +34,10 @@ fn while_nothing_is_written_down_nothing_is_decided_and_heartbeats_go_on() {
     assert!(stage.sent.iter().filter(to_one).count() > 20, "{beats}");
     assert_eq!(stage.journal, [], "no entry waits for the disk");
     let causes = stage.core.books.dead_time().causes(&[]);
-    assert_eq!((causes[0].cause.as_str(), causes[0].inhibited), ("the journal's disk", 500));
+    assert_eq!(
+        (causes[0].cause.as_str(), causes[0].inhibited),
+        ("the supervisor waits for the disk of its journal", 500)
+    );
     stage.core.journal_goes_on(stage.now);
     stage.trigger(1);
     let assigned = stage.assigned(1).len() + stage.assigned(2).len();

@@ -604,7 +604,7 @@ fn a_start_that_fails_says_who_is_missing() {
         (report.exit_code, &report.verdict[..]),
         (
             1,
-            "failed: after 30 s, these had not registered: source 5, builder 1; start them, then the run again"
+            "failed: after 30 s, these had not registered with the supervisor: source 5, builder 1; start them, then the run again"
         )
     );
     let refusal = stage.core.register(&hello(source(5)), stage.now).unwrap_err();

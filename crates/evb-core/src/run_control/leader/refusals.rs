@@ -47,10 +47,11 @@ pub(super) fn not_ready(missing: &NotReady, named: impl Fn(Peer) -> String) -> S
         NotReady::Silent(peers) => SystemError::new(
             names(peers),
             "did not prepare for the run in time",
-            "check that the disk of each answers, look at its log, then start the run again",
+            "look in the log of each, and whether a disk of the builders or an `on_start` of the sources hangs, then start the run again",
         ),
         NotReady::NoNumber(peer) => {
-            let reason = "its storage knows run 4294967295, the last one, so there is no next run number";
+            let reason =
+                "its storage knows run 4294967295, the largest possible number, so there is no next one";
             let remedy = "move the files of that run elsewhere, or set `run.number` to a free number, then configure, and start the run";
             SystemError::new(named(*peer), reason, remedy)
         }
@@ -62,10 +63,10 @@ pub(super) fn not_ready(missing: &NotReady, named: impl Fn(Peer) -> String) -> S
         NotReady::NoReadout(peers) => SystemError::new(
             names(peers),
             "no front end is connected",
-            "start the readout programs, or set `require_readout = \"warn\"`, then start the run",
+            "start the readout programs, or set `require_readout = \"warn\"` in [control], then start the run",
         ),
         NotReady::Vetoed(reason) => {
-            SystemError::new("the hook run_starts", reason.clone(), "remove that cause, then start the run")
+            SystemError::new("the supervisor", reason.clone(), "remove that cause, then start the run")
         }
         NotReady::Begun => SystemError::new("the run", "it has begun already", "nothing needs to be done"),
     }

@@ -29,7 +29,7 @@ impl Leader {
             RunEvent::NotJoined(error) if self.is_under_way() => {
                 let run = self.run_in_words();
                 let SystemError { refused_by, reason, remedy } = &error;
-                tracing::warn!(%error, "{run}, which was recovered, goes on without a source or builder that this process cannot start, {refused_by}: {reason}; before the next run, {remedy}");
+                tracing::warn!(%error, "{run}, which was recovered, goes on without {refused_by}, which this process cannot start before the next run: {reason}; {remedy}");
                 self.status.last_error = Some(error.to_string());
             }
             RunEvent::NotJoined(error) => self.fail(error.to_string()),
@@ -87,7 +87,7 @@ impl Leader {
         run.hosted.remove(&peer);
         let (named, number) = (run.plan.named(peer), run.plan.run);
         let advice = match split_remedy(error).1 {
-            Some(_) => ", and this process starts it by itself for the next run",
+            Some(_) => " (for the next run, this process starts it by itself)",
             None => "; correct that before the next run, for which this process starts it again",
         };
         tracing::warn!(peer = named, %error, "{named} failed, and run {number} goes on without it: {error}{advice}");

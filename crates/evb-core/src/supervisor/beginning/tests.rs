@@ -139,7 +139,7 @@ fn peers_that_do_not_answer_or_leave_are_named() {
     let error = stage.begun.take().unwrap().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "sources 3, 5, builder 2 did not prepare for the run in time: check that the disk of each answers, then look at its log"
+        "sources 3, 5, builder 2 did not prepare for the run in time: look in the log of each, and whether a disk of the builders or an `on_start` of the sources hangs"
     );
     stage.core.begin(&Annotation::default(), stage.now).unwrap();
     stage.poll_once();

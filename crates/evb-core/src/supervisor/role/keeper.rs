@@ -157,7 +157,7 @@ impl Keeper {
     pub(super) fn handle_failure(&mut self, error: String, now: Instant) -> bool {
         let name = &self.name;
         if self.fails.is_none() {
-            tracing::warn!(path = name, %error, "the supervisor's journal {name} cannot be written, and the run takes no triggers: {error}; make room on its disk within {} s, after which the run goes on without the journal", PATIENCE.as_secs());
+            tracing::warn!(path = name, %error, "the supervisor's journal {name} cannot be written, and the run takes no triggers: {error}; make room on its disk, or mend what the error names (after {} s, the run goes on without the journal, and loses no events by that)", PATIENCE.as_secs());
         }
         let (since, _) = self.fails.get_or_insert((now, error));
         let is_hopeless = now.since(*since) >= PATIENCE;

@@ -18,8 +18,8 @@ const OTHERS = new Map([
   ["no source is up", "red"],
   ["no readout", "orange"],
   ["no builder is up", "purple"],
-  ["the journal's disk", "green"],
-  ["supervisor recovering", "sky"],
+  ["the supervisor waits for the disk of its journal", "green"],
+  ["the supervisor was restarted", "sky"],
 ]);
 
 function parse(cause) {
