@@ -185,8 +185,14 @@ impl evb_clock {
         if accuracy_ppm != 0.0 {
             clock.accuracy = accuracy_ppm.max(0.0);
         }
-        let remedy = "set this field of `options.clock` to a value in this range";
-        clock.check().map_err(|error| Failure::invalid(error.to_string(), remedy))?;
+        let remedy = "set the field that is out of this range to a value in it";
+        clock.check().map_err(|error| {
+            let reason = format!(
+                "{error}, and `options.clock` has rate_hz = {rate_hz}, bits = {bits}, wrap = {}, tolerance_ns = {tolerance_ns}, accuracy_ppm = {accuracy_ppm}",
+                self.wrap
+            );
+            Failure::invalid(reason, remedy)
+        })?;
         Ok(Some(clock))
     }
 }
