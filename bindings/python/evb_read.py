@@ -1293,7 +1293,7 @@ def _epochs(text):
     try:
         return int(first or 0), int(last or (1 << 64) - 1) if dots else int(first)
     except ValueError:
-        raise argparse.ArgumentTypeError("%r is no range of epochs: give --epoch A..B, A.. or ..B" % text) from None
+        raise argparse.ArgumentTypeError("%r is no range of epochs: give --epoch A..B, A.. or ..B, in numbers that the first line of each file shows as its epoch" % text) from None
 
 
 def _arguments(arguments):

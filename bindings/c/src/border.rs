@@ -34,8 +34,10 @@ pub(crate) fn enter(
 ) -> evb_code {
     let result = guarded(name, || process::check().and_then(|()| body()));
     // A panic while the error is written must not cross the border either.
-    panic::catch_unwind(AssertUnwindSafe(|| report(result.flatten(), error)))
-        .unwrap_or(evb_code::EVB_INTERNAL)
+    panic::catch_unwind(AssertUnwindSafe(|| {
+        report(result.flatten().map_err(|failure| failure.in_call(name)), error)
+    }))
+    .unwrap_or(evb_code::EVB_INTERNAL)
 }
 
 /// Runs the body of an exported function that returns a value; returns `otherwise` after a panic,
@@ -52,8 +54,8 @@ fn guarded<T>(name: &'static str, body: impl FnOnce() -> T) -> Result<T, Failure
         body()
     };
     panic::catch_unwind(AssertUnwindSafe(body)).map_err(|panic| {
-        let reason = format!("{name} panicked: {}", words(&*panic));
-        let remedy = "report this defect of evb with the text of the panic";
+        let reason = format!("{name} was broken off by a defect of evb: {}", words(&*panic));
+        let remedy = "send this text to the authors of evb (the program can still use and free its handles)";
         Failure::new(evb_code::EVB_INTERNAL, evb_fault::EVB_FAULT_EVB, reason, remedy)
     })
 }
@@ -92,16 +94,16 @@ pub(crate) fn may_wait_for_end() -> Result<(), Failure> {
 fn waits_in(callback: Callback) -> Failure {
     let reason = match callback {
         Callback::Readout => {
-            "this function waits for evb, and evb waits for the readout callback that called the function"
+            "the readout callback made this call, which would wait for evb while evb waits for the callback"
         }
         Callback::Sink => {
-            "this function waits for the end of the run, and the run waits for the sink callback that called the function"
+            "a sink callback made this call, which would wait for the end of the run while the run waits for the callback"
         }
         Callback::Release => {
-            "this function waits for evb, and evb waits for the release or drop callback that called the function"
+            "a release or drop callback made this call, which would wait for evb while evb waits for the callback"
         }
     };
-    let remedy = "call the function on another thread of the program, outside of callbacks";
+    let remedy = "make this call on another thread of the program, outside of callbacks";
     Failure::new(evb_code::EVB_CALLBACK, evb_fault::EVB_FAULT_CALLER, reason, remedy)
 }
 

@@ -120,6 +120,19 @@ impl Failure {
         Self::new(evb_code::EVB_INVALID, evb_fault::EVB_FAULT_CALLER, reason, remedy)
     }
 
+    /// Returns the error with the name of the function that was called, if the error is of the call.
+    pub(crate) fn in_call(mut self, name: &str) -> Self {
+        use evb_code::{EVB_CALLBACK, EVB_ENDED, EVB_FORKED, EVB_HANDLE, EVB_INVALID, EVB_TIMED_OUT};
+        let is_of_call = matches!(
+            self.code,
+            EVB_CALLBACK | EVB_ENDED | EVB_FORKED | EVB_HANDLE | EVB_INVALID | EVB_TIMED_OUT
+        );
+        if is_of_call {
+            self.reason = format!("{name}: {}", self.reason);
+        }
+        self
+    }
+
     /// Returns the error of a caller who passed NULL for this argument.
     pub(crate) fn null(argument: &str) -> Self {
         Self::invalid(format!("`{argument}` is NULL"), "pass a valid pointer")

@@ -437,7 +437,10 @@ pub extern "C" fn evb_event_free(
         let is_lent = !event.is_null() && !handle::is_handle(event.addr());
         if is_lent {
             let remedy = "free only events that evb_event_keep returned";
-            return Err(Failure::invalid("`event` belongs to the callback", remedy));
+            return Err(Failure::invalid(
+                "`event` is only lent to the callback, and evb itself frees it",
+                remedy,
+            ));
         }
         handle::free::<_, Kept>(event)
     })

@@ -90,9 +90,12 @@ impl From<Refused> for Failure {
             Refused::Oversize { event, size, limit } => {
                 let (size, limit) = (size.count(), limit.count());
                 let reason = format!(
-                    "event {event}: the fragment has {size} B, more than max_fragment = {limit} B, so the source did not take it, and takes others"
+                    "event {event}: the fragment has {size} B, more than max_fragment = {limit} B, so the source did not take it, and the event is incomplete without one"
                 );
-                (reason, "make the fragment smaller, or raise `options.max_fragment`")
+                (
+                    reason,
+                    "push a smaller fragment for this event, or raise `options.max_fragment` for the next run",
+                )
             }
             Refused::TooFarAhead { .. } | Refused::EventZero => {
                 (error.to_string(), "the source did not take this fragment, and takes others")

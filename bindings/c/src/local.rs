@@ -121,8 +121,11 @@ impl evb_local_options {
             FAST => Ok(TriggerKind::AsFastAsPossible),
             EXTERNAL => Ok(TriggerKind::External),
             other => {
-                let reason = format!("`options.trigger` is {other}");
-                Err(Failure::invalid(reason, "use EVB_TRIGGER_AS_FAST_AS_POSSIBLE or EVB_TRIGGER_EXTERNAL"))
+                let reason = format!("`options.trigger` is {other}, which is no kind of trigger");
+                Err(Failure::invalid(
+                    reason,
+                    "set it to EVB_TRIGGER_AS_FAST_AS_POSSIBLE or EVB_TRIGGER_EXTERNAL",
+                ))
             }
         }
     }

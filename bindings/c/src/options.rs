@@ -17,7 +17,11 @@ use evb_rs::{
     units::{Bytes, Frequency, Rate},
 };
 
-use crate::{error::Failure, structs::Sized0, text};
+use crate::{
+    error::Failure,
+    structs::{self, Sized0},
+    text,
+};
 
 /// Transport of the lanes, which must be the same for all sources and builders of a run.
 #[repr(u32)]
@@ -138,7 +142,7 @@ impl evb_source_options {
         };
         let mut config = SourceConfig::new(SourceId::new(id(self.id)?), supervisor);
         if self.reserved != 0 {
-            return Err(Failure::invalid("`options.reserved` is not 0", "set all fields to zero first"));
+            return Err(Failure::invalid("`options.reserved` is not 0", structs::CLEAR_FIRST));
         }
         config.bind = bind.map(address).transpose()?;
         config.security = security(key)?;
@@ -161,8 +165,7 @@ impl evb_clock {
             return Ok(None);
         }
         if reserved != 0 {
-            let remedy = "set all fields to zero first";
-            return Err(Failure::invalid("`options.clock.reserved` is not 0", remedy));
+            return Err(Failure::invalid("`options.clock.reserved` is not 0", structs::CLEAR_FIRST));
         }
         let Some(rate) = Frequency::from_hertz(rate_hz) else {
             let reason = format!("`options.clock.rate_hz` is {rate_hz}, which is no rate of a clock");
@@ -171,7 +174,7 @@ impl evb_clock {
         let wrap = match (bits, wrap) {
             (0, 0) | (1.., 1..) => {
                 let given = if bits == 0 { "neither `bits` nor `wrap`" } else { "both `bits` and `wrap`" };
-                let remedy = "set one of the two, to say when the timestamps start again at zero";
+                let remedy = "set one of the two and leave the other 0, to say when the timestamps start again at zero";
                 return Err(Failure::invalid(format!("`options.clock` has {given}"), remedy));
             }
             (0, ticks) => ClockWrap::Ticks(ticks),
@@ -182,8 +185,14 @@ impl evb_clock {
         if accuracy_ppm != 0.0 {
             clock.accuracy = accuracy_ppm.max(0.0);
         }
-        let remedy = "set this field of `options.clock` to a value in this range";
-        clock.check().map_err(|error| Failure::invalid(error.to_string(), remedy))?;
+        let remedy = "set the field that is out of this range to a value in it";
+        clock.check().map_err(|error| {
+            let reason = format!(
+                "{error}, and `options.clock` has rate_hz = {rate_hz}, bits = {bits}, wrap = {}, tolerance_ns = {tolerance_ns}, accuracy_ppm = {accuracy_ppm}",
+                self.wrap
+            );
+            Failure::invalid(reason, remedy)
+        })?;
         Ok(Some(clock))
     }
 }
@@ -221,8 +230,8 @@ impl evb_builder_options {
     /// Sets the shaping for the builder's switch port.
     fn shape(&self, config: &mut BuilderConfig) -> Result<(), Failure> {
         if self.sources == 0 {
-            let remedy = "set `sources` to the number of sources of the run";
-            return Err(Failure::invalid("`options.port_buffer` is set without `sources`", remedy));
+            let remedy = "set `options.sources` to the number of sources of the run, which share this buffer";
+            return Err(Failure::invalid("`options.port_buffer` is set, but `options.sources` is 0", remedy));
         }
         let buffer = Bytes::new(self.port_buffer);
         let rate = (self.port_rate != 0).then(|| Rate::from_bits_per_second(self.port_rate));
@@ -259,8 +268,9 @@ fn mtu(number: u32) -> Result<Option<u32>, Failure> {
         0 => Ok(None),
         LEAST_MTU..=LARGEST_MTU => Ok(Some(number)),
         _ => {
-            let remedy = "use the size of the largest IP packet, from 1280 to 65535";
-            Err(Failure::invalid(format!("`options.mtu` is {number}"), remedy))
+            let remedy =
+                "set it to the size of the largest IP packet in bytes, from 1280 to 65535, or to 0 for 1500";
+            Err(Failure::invalid(format!("`options.mtu` is {number}, outside of the possible range"), remedy))
         }
     }
 }
@@ -272,8 +282,8 @@ pub(crate) fn transport(number: u32) -> Result<Transport, Failure> {
         TCP => Ok(Transport::Tcp),
         UDP => Ok(Transport::Udp),
         _ => {
-            let reason = format!("`options.transport` is {number}");
-            Err(Failure::invalid(reason, "use EVB_TCP or EVB_UDP"))
+            let reason = format!("`options.transport` is {number}, which is no transport");
+            Err(Failure::invalid(reason, "set it to EVB_TCP or EVB_UDP"))
         }
     }
 }

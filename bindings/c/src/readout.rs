@@ -81,11 +81,11 @@ impl Failures {
     pub(crate) fn check(&self, source: SourceId) -> Result<(), Failure> {
         let Some((event, reason)) = self.first.get() else { return Ok(()) };
         let count = self.count.load(Relaxed);
-        let events = if count == 1 { "event" } else { "events" };
+        let events = if count == 1 { "event is" } else { "events are" };
         let reason = format!(
-            "the readout callback of source {source} failed for {count} {events}, incomplete without its fragment, first for event {event}: {reason}"
+            "{count} {events} incomplete without a fragment of source {source}, whose readout callback failed, first for event {event}: {reason}"
         );
-        let remedy = "look at the readout for this cause, or correct the callback";
+        let remedy = "remove this cause at the readout, or in the callback if the callback itself is wrong, before the next run";
         Err(Failure::new(evb_code::EVB_READOUT, evb_fault::EVB_FAULT_CALLER, reason, remedy))
     }
 

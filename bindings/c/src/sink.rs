@@ -192,7 +192,7 @@ pub unsafe extern "C" fn evb_sink_create_files(
                 return Err(Failure::invalid(format!("`options.fsync` is {other}"), "set it to 0 or 1"));
             }
             _ => {
-                return Err(Failure::invalid("`options.reserved` is not 0", "set all fields to zero first"));
+                return Err(Failure::invalid("`options.reserved` is not 0", structs::CLEAR_FIRST));
             }
         };
         Ok(AnySink::Files(Box::new(FileSink::new(directory, writer))))

@@ -219,7 +219,10 @@ pub unsafe extern "C" fn evb_source_try_push(
         source.source.try_push(fragment).map_err(|error| {
             let failure = match &error {
                 TryPushError::Full(_) => {
-                    let reason = "the backlog of the source is full, because builders are behind";
+                    let id = source.source.id();
+                    let reason = format!(
+                        "the backlog of source {id} is full, because builders take its fragments too slowly, so this one was not taken"
+                    );
                     let remedy = "push the fragment again later, or wait with evb_source_push";
                     Failure::new(evb_code::EVB_FULL, evb_fault::EVB_FAULT_NONE, reason, remedy)
                 }

@@ -11,6 +11,10 @@ use crate::error::Failure;
 /// Largest size that a caller may state; a larger one is memory that was not initialized.
 const LARGEST: usize = 4096;
 
+/// Advice for a struct that was not cleared.
+pub(crate) const CLEAR_FIRST: &str =
+    "set all fields to zero, then struct_size to the size of the struct, and then those that are needed";
+
 /// A struct for which zero in all bytes is a valid value, and whose first field is its size.
 ///
 /// # Safety
@@ -30,9 +34,11 @@ pub(crate) unsafe fn read<T: Sized0>(argument: &str, from: *const T) -> Result<T
     // SAFETY: a caller initializes the fields that it has; bytes behind the fields known here are
     // fields too.
     if rest.iter().any(|byte| unsafe { byte.assume_init() } != 0) {
-        let reason = format!("`{argument}` uses a field that this version of evb does not have");
-        let remedy =
-            "build the program with the evb.h of the libevb that is installed, or install its newer version";
+        let reason = format!(
+            "`{argument}` uses a field that the installed libevb {} does not have",
+            env!("CARGO_PKG_VERSION")
+        );
+        let remedy = "build the program with the evb.h of this libevb, or install the newer libevb whose evb.h the program used";
         return Err(Failure::invalid(reason, remedy));
     }
     let mut read = MaybeUninit::<T>::zeroed();
@@ -93,8 +99,8 @@ unsafe fn stated_size<T>(argument: &str, from: *const T) -> Result<usize, Failur
     if (size_of::<usize>() + 1..=LARGEST).contains(&stated) {
         return Ok(stated);
     }
-    let reason = format!("`{argument}.struct_size` is {stated}");
-    Err(Failure::invalid(reason, "set all fields to zero, and struct_size to the size of the struct"))
+    let reason = format!("`{argument}.struct_size` is {stated}, which is no size of this struct");
+    Err(Failure::invalid(reason, CLEAR_FIRST))
 }
 
 #[cfg(test)]

@@ -40,8 +40,10 @@ pub(crate) fn wait<F: Future>(future: F) -> F::Output {
 pub(crate) fn wait_for<F: Future>(future: F, limit: u64) -> Result<F::Output, Failure> {
     let until = (limit != EVB_FOREVER).then(|| Instant::now().checked_add(Duration::from_millis(limit)));
     wait_until(future, until.flatten()).ok_or_else(|| {
-        let reason = format!("the run has not ended within {limit} ms, and goes on");
-        let remedy = "wait again, make every callback of the program return, or abort the run";
+        let reason =
+            format!("the run has not ended within {limit} ms, and goes on, as it loses nothing by this wait");
+        let remedy =
+            "wait again, or abort the run: if the program has callbacks, see that each of them returns";
         Failure::new(evb_code::EVB_TIMED_OUT, evb_fault::EVB_FAULT_CALLER, reason, remedy)
     })
 }

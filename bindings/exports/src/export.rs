@@ -32,7 +32,7 @@ pub(crate) enum ExportError {
     #[error(transparent)]
     Input(#[from] MergeError),
     /// A file whose text is to be stored cannot be read.
-    #[error("cannot read {}, whose text is to be stored: {source}; give a file that this user can read", path.display())]
+    #[error("cannot read {}, given with --configuration or --run-summary: {source}; give a file that this user can read", path.display())]
     Text {
         /// The file.
         path: PathBuf,
@@ -40,7 +40,7 @@ pub(crate) enum ExportError {
         source: io::Error,
     },
     /// A file is too long to be stored beside the events.
-    #[error("{} has {length} bytes, but a text that is stored in the output may have at most {TEXT}: give a shorter one", path.display())]
+    #[error("{} has {length} bytes, but the files of --configuration and --run-summary may have at most {TEXT}: give a shorter one", path.display())]
     LongText {
         /// The file.
         path: PathBuf,

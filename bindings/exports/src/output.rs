@@ -25,13 +25,19 @@ pub(crate) enum OutputError {
     #[error(transparent)]
     File(#[from] StagedError),
     /// HDF5 could not be written.
-    #[error("cannot be written as HDF5: {0}; make room on its disk, or choose another directory")]
+    #[error(
+        "cannot be written as HDF5, so nothing is exported, and the event files are unharmed: {0}; make room on the disk of the output, or choose another directory"
+    )]
     Hdf5(#[from] hdf5_pure::Error),
     /// The beginning of an HDF5 file could not be written.
-    #[error("cannot be written as HDF5: {0}; make room on its disk, or choose another directory")]
+    #[error(
+        "cannot be written as HDF5, so nothing is exported, and the event files are unharmed: {0}; make room on the disk of the output, or choose another directory"
+    )]
     Hdf5Format(#[from] hdf5_pure::FormatError),
     /// Parquet could not be written.
-    #[error("cannot be written as Parquet: {0}; make room on its disk, or choose another directory")]
+    #[error(
+        "cannot be written as Parquet, so nothing is exported, and the event files are unharmed: {0}; make room on the disk of the output, or choose another directory"
+    )]
     Parquet(#[from] ::parquet::errors::ParquetError),
 }
 

@@ -23,7 +23,7 @@ pub(crate) enum StagedError {
     #[error("{} exists: choose another name, or --force to replace it", .0.display())]
     Exists(PathBuf),
     /// The final name cannot be that of a file.
-    #[error("{} is not a valid file name; give one like out.h5 or out.parquet", .0.display())]
+    #[error("{} is a directory, or no name of a file; give one like out.h5 or out.parquet", .0.display())]
     NoFile(PathBuf),
     /// Another process writes the same output.
     #[error("another evb-export is writing {}; wait until it has ended, or choose another name", .0.display())]

@@ -33,7 +33,7 @@ fn trigger(kind: &str, rate: Option<&str>) -> PyResult<TriggerKind> {
         ("periodic", Some(rate)) => Ok(TriggerKind::Periodic { rate }),
         ("poisson", Some(rate)) => Ok(TriggerKind::Poisson { rate }),
         ("periodic" | "poisson", None) => {
-            Err(wrong(format!("the trigger {kind} needs a rate, such as \"2 kHz\"")))
+            Err(wrong(format!("the trigger {kind} needs a rate: give one, such as rate=\"2 kHz\"")))
         }
         ("as-fast-as-possible" | "external", Some(_)) => {
             Err(wrong(format!("the trigger {kind} takes no rate: leave the rate out")))

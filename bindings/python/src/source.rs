@@ -62,7 +62,7 @@ fn clock((rate, bits, wrap, tolerance, accuracy): GivenClock) -> PyResult<Detect
     })?;
     let mut clock = DetectorClock::new(rate, wrap);
     (clock.tolerance, clock.accuracy) = (tolerance, accuracy);
-    clock.check().map_err(|error| wrong(error.to_string()))?;
+    clock.check().map_err(|error| wrong(format!("{error}; give evb.Clock a value in this range")))?;
     Ok(clock)
 }
 

@@ -338,9 +338,11 @@ fn read_sinks(builder: &Section<'_>) -> Option<Vec<SinkEntry>> {
         |section: &Section<'_>| section.read::<GivenSink>().and_then(|given| section.finish(given.sink));
     let sinks = sections.iter().map(|section| read(section).inspect(|sink| check_sink(sink, section)));
     let sinks = sinks.collect::<Vec<_>>().into_iter().collect::<Option<Vec<SinkEntry>>>()?;
-    let directories = sinks.iter().filter_map(SinkEntry::directory).collect::<Vec<_>>();
-    if directories.len() > directories.iter().collect::<BTreeSet<_>>().len() {
-        let reason = "two sinks of this builder would write into the same directory";
+    let mut directories = BTreeSet::new();
+    let double = sinks.iter().filter_map(SinkEntry::directory).find(|path| !directories.insert(*path));
+    if let Some(path) = double {
+        let path = path.display();
+        let reason = format!("two sinks of this builder would write into the same directory, `{path}`");
         builder.refuse("sink", reason, "give each a `path` of its own, or remove one of them");
     } else if sections.is_empty() && builder.has("sink") {
         let remedy = "write at least one, such as { kind = \"file\", path = \"out\" }";

@@ -70,7 +70,11 @@ impl GivenClock {
         if let Some(frame) = frame {
             let Some(field) = &frame.clock else {
                 let reason = "the frame has no clock, so that its fragments have no timestamps";
-                source.refuse("clock", reason, "add clock = { at = 8, bytes = 8 } to the frame");
+                source.refuse(
+                    "clock",
+                    reason,
+                    "add clock = { at = 8, bytes = 8 } to the frame, or remove `clock` from the source",
+                );
                 return None;
             };
             if let Some(bits) = self.bits.filter(|bits| *bits != field.width()) {

@@ -61,8 +61,11 @@ pub(super) fn read<'t, T>(
     for mut section in root.list(key) {
         let ids = ids_of(&section);
         let place = if section.has("id") { "id" } else { "ids" };
-        if taken.len() + ids.len() > most {
-            let reason = format!("the file has more than {most} {key}s, the most that a run can have");
+        let count = taken.len() + ids.len();
+        if count > most {
+            let reason = format!(
+                "the file has more than {most} {key}s, the most that a run can have: it has {count} up to this entry"
+            );
             section.refuse(place, reason, format!("give at most {most} ids to all {key}s together"));
             break;
         }

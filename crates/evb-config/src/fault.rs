@@ -44,7 +44,10 @@ impl GivenFault {
     pub(super) fn checked(&self, source: &Section<'_>) -> PlantedFault {
         let Self { slip, at } = *self;
         if at.number().checked_add_signed(slip.into()).is_none_or(|event| event == 0) {
-            let reason = format!("with slip = {slip}, the fragment of event {at} would be that of no event");
+            let other = i128::from(at.number()) + i128::from(slip);
+            let reason = format!(
+                "with slip = {slip}, the fragment of event {at} would be that of event {other}, which does not exist"
+            );
             let first = 1 + u64::from(slip.unsigned_abs());
             source.refuse("input.fault.at", reason, format!("write at = {first}, or a later event"));
         }

@@ -55,13 +55,22 @@ fn read_one(
     let is_known = |id: &SourceId| all.is_none_or(|all| all.iter().any(|placed| placed.entry.id == *id));
     let strangers: Vec<u16> = sources.iter().filter(|id| !is_known(id)).map(|id| id.number()).collect();
     if !strangers.is_empty() && section.is_good("sources") {
-        let reason = format!("there is no source {}", ranges(strangers.into_iter()));
-        section.refuse("sources", reason, "list sources that this file has, or add these");
+        let reason = format!(
+            "group `{name}` lists sources that are not in this file: {}",
+            ranges(strangers.into_iter())
+        );
+        section.refuse("sources", reason, "remove them from the group, or add a [[source]] for each");
     }
     if at_least as usize > sources.len() {
-        let reason =
-            format!("the group has only {}, so a run could never start", counted(sources.len(), "source"));
-        section.refuse("at_least", reason, format!("give at most {}, or more sources", sources.len()));
+        let reason = format!(
+            "group `{name}` has only {}, but needs {at_least}, so a run could never start",
+            counted(sources.len(), "source")
+        );
+        section.refuse(
+            "at_least",
+            reason,
+            format!("write at_least = {} or less, or add sources to the group", sources.len()),
+        );
     }
     section.finish(Group { name, sources, at_least })
 }

@@ -155,7 +155,7 @@ fn a_measured_path_is_shown_by_stage() {
         "measured grant path",
         "120.0 µs (p50)",
         "300.0 µs (p99)",
-        "where a grant takes 300.0 µs to its data",
+        "if data come 300.0 µs after a builder's request (grant)",
         "R by stage",
         "source's wake-up                60.0 µs   110.0 µs  0.751",
         "wire, switch, queues (derived)  15.0 µs   -         0.188",

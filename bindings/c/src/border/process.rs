@@ -10,7 +10,10 @@ pub(super) fn check() -> Result<(), Failure> {
     if !is_forked_child() {
         return Ok(());
     }
-    let reason = "this process was forked from a process that uses evb, whose threads it does not have";
+    let reason = format!(
+        "process {} was forked from a process that had called evb, and evb's threads do not exist in a forked process",
+        std::process::id()
+    );
     let remedy = "use evb in the parent only, or call exec() in the child";
     Err(Failure::new(evb_code::EVB_FORKED, evb_fault::EVB_FAULT_CALLER, reason, remedy))
 }

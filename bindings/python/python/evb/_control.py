@@ -84,7 +84,7 @@ class Control:
         state = state or str(self.status()["state"])
         while state == unwanted:
             if time.monotonic() > until:
-                raise TimeoutError(f"run control at {self.url} is still in state {state} after {timeout:g} s; status() says why")
+                raise TimeoutError(f"run control at {self.url} is still in state {state} after {timeout:g} s; wait again with a longer timeout, or look at the problems in status()")
             time.sleep(0.1)
             state = str(self.status()["state"])
         return state

@@ -270,7 +270,7 @@ class EventFile(_OfRun):
             return [self[one] for one in range(*position.indices(len(self)))]
         count = len(self)
         if not -count <= position < count:
-            raise IndexError(f"{self.path} has {count} events, at the positions from 0 on: there is no position {position}; give one below len()")
+            raise IndexError(f"{self.path} has {count} events, with positions from 0 on, and none at position {position}; give a position below their number")
         return built(self._native.event_at(position % count))
 
     def event(self, id: int, epoch: int | None = None) -> Event:
@@ -344,7 +344,7 @@ class EventFiles(_OfRun):
         for file in self.files:
             ends.append(ends[-1] + len(file))
         if not -ends[-1] <= position < ends[-1]:
-            raise IndexError(f"{self.path} has {ends[-1]} events, at the positions from 0 on: there is no position {position}; give one below len()")
+            raise IndexError(f"{self.path} has {ends[-1]} events, with positions from 0 on, and none at position {position}; give a position below their number")
         position %= ends[-1]
         place = bisect_right(ends, position) - 1
         return self.files[place][position - ends[place]]
@@ -476,7 +476,7 @@ def _chosen(files: list[str], run: int | str | None, same_run: bool) -> tuple[li
     if isinstance(run, str):
         digits = run.lower()
         if not 4 <= len(digits) <= 32 or set(digits) - set("0123456789abcdef"):
-            raise ValueError(f"run={run!r}: give a run number, or as a text at least 4 digits of a run id")
+            raise ValueError(f"run={run!r}: give a run number, or as a text at least 4 digits of a run id (0-9 and a-f)")
         chosen = [one for one in runs if one[1].startswith(digits)]
     elif run is not None:
         chosen = [one for one in runs if one[0] == run]

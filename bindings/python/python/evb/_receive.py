@@ -162,7 +162,7 @@ def _listen(address: str) -> tuple[socket.socket, str]:
         listener = socket.create_server((host, int(port)), family=family)
         return listener, f"{host}:{listener.getsockname()[1]}"
     except (OSError, ValueError) as error:
-        raise Error(f"cannot listen at {address}: {error}; give a free host:port of this host, or a path") from None
+        raise Error(f"cannot listen at {address}: {error}; give a free host:port of this host, or the path of a new Unix socket") from None
 
 
 def receive(address: str, builders: int | None = 1) -> Consumer:

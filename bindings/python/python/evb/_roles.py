@@ -56,7 +56,7 @@ def _bytes(payload: Buffer) -> bytes:
     memory = memoryview(payload)
     # PEP 3118: objects, pointers and functions. The names of fields stand between colons.
     if set(re.sub(":[^:]*:", "", memory.format)) & set("OP&X"):
-        raise TypeError("the payload holds addresses of this process, such as objects; give an array of numbers")
+        raise TypeError("the payload holds Python objects or pointers, which are addresses of this process and mean nothing elsewhere; give bytes, or an array of numbers")
     return memory.tobytes()
 
 

@@ -153,13 +153,13 @@ class Records:
             self.is_whole = begin.startswith(_CLOSING)
             return None
         if len(begin) < prefix.size:
-            raise ValueError("it ends within a record")
+            raise ValueError("its stream ends within an event")
         (length,) = prefix.unpack(begin)
         if not prefix.size <= length <= _LONGEST:
-            raise ValueError(f"it sent a length of {length} bytes")
+            raise ValueError(f"it announced a record of {length} bytes, but one has {prefix.size} to {_LONGEST}")
         rest = self._source.read(length - prefix.size)
         if len(rest) < length - prefix.size:
-            raise ValueError("it ends within a record")
+            raise ValueError("its stream ends within an event")
         return begin + rest
 
     def batches(self, records: list[bytes]) -> Iterator[Batch]:
@@ -204,7 +204,7 @@ class _Stream(Records):
                 to.put((self, record))
         except (OSError, ValueError, http.client.HTTPException) as error:
             if not self._is_closed:
-                end = ControlError(f"the tap at {self.address} was cut off: {error}; check that its evbd still runs, and ask again")
+                end = ControlError(f"the tap at {self.address} was cut off: {error}, and the run itself loses nothing by that; check that the evbd of this tap still runs, and ask again")
         to.put((self, end))
 
 
@@ -245,7 +245,7 @@ def _taps(url: str, key: str | None, token_file: StrPath | None, timeout: float)
         if taps:
             return taps
         if builders:
-            raise ControlError(f"run control at {address} knows builders, and none of them has a tap; add `tap` to each [[builder]]")
+            raise ControlError(f"run control at {address} knows builders, and none of them has a tap; add for example tap = {{ listen = \"127.0.0.1:7301\" }} to each [[builder]] for the next run")
         time.sleep(1)
 
 

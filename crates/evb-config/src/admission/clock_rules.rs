@@ -34,10 +34,11 @@ pub(super) fn problems(config: &Config, origin: &Origin) -> Vec<Problem> {
     };
     if clocks.len() == 1 {
         let reason = format!(
-            "only source {} has a `clock`, and a comparison needs two: no timestamps are compared",
+            "only source {} has a `clock`, and timestamps can be compared only between two clocks: a board that misses a trigger would not be noticed",
             lead.0
         );
-        let remedy = "give another source a `clock`, or remove this one".to_owned();
+        let remedy =
+            "give another source a `clock`, or remove this one: the run starts all the same".to_owned();
         return vec![at(lead.0, Severity::Warning, reason, remedy)];
     }
     let mut problems: Vec<Problem> = Vec::new();
@@ -78,14 +79,14 @@ fn short_wrap(
             Some(time) => (time, format!("the run takes {} of its time", seconds(time))),
             None => (LONG_RUN, "the run may take longer".to_owned()),
         };
-        (time, format!("{run}, and the triggers do not tell how often it did"))
+        (time, format!("{run}, and the triggers do not tell how often it has started again"))
     };
     // A wrap of exactly that length does not happen within the run.
     if wrap >= needed {
         return None;
     }
     let reason = format!(
-        "source {lead} counts time for the others, but its clock starts at zero again after {}: {why}, so timestamps could not be compared",
+        "source {lead} counts time for the others, but its clock starts at zero again after {}: {why}, so its timestamps could not be compared with others",
         seconds(wrap)
     );
     let longest =
@@ -94,7 +95,7 @@ fn short_wrap(
         Some((other, longest)) if longest.wrap_seconds() >= needed => {
             let after = seconds(longest.wrap_seconds());
             format!(
-                "write lead = {other}, as the clock of source {other} starts at zero again only after {after}"
+                "write lead = {other} in [alignment], as the clock of source {other} starts at zero again only after {after}"
             )
         }
         _ => format!(
@@ -117,11 +118,15 @@ fn low_tolerance(
         return None;
     }
     let reason = format!(
-        "the tolerance of {} is less than twice the ticks of this clock and of that of source {lead}, which counts time for the others: good fragments may count as misaligned",
-        seconds(tolerance)
+        "the tolerance of {} is less than {} ns, twice the sum of a tick of this clock and one of that of source {lead}, which counts time for the others: good fragments may count as misaligned",
+        seconds(tolerance),
+        least.ceil()
     );
     Some((
         reason,
-        format!("write tolerance = \"{} ns\", or more by twice the jitter of the board", least.ceil()),
+        format!(
+            "write tolerance = \"{} ns\", and more by twice the jitter of the board if it has any",
+            least.ceil()
+        ),
     ))
 }

@@ -119,7 +119,7 @@ const STAGES: [(&str, &str, &str); 5] = [
     (
         "source_wake_up",
         "source's wake-up",
-        "sources' cores that are kept awake (`keep_awake`), and not shared; less coalescing",
+        "sources' cores that are kept awake (`keep_awake`), and not shared; less coalescing of interrupts (`ethtool -C`)",
     ),
     (
         "source_answer",
@@ -129,12 +129,12 @@ const STAGES: [(&str, &str, &str); 5] = [
     (
         "builder_wake_up",
         "builder's wake-up",
-        "the builder's core kept awake (`keep_awake`) and its own (`cpu`, `precedence`); less coalescing",
+        "the builder's core kept awake (`keep_awake`) and its own (`cpu`, `precedence`); less coalescing of interrupts (`ethtool -C`)",
     ),
     (
         "derived_rest",
         "wire, switch, queues (derived)",
-        "fewer hops, less coalescing; after a run that filled its port this is the port's own queue, and no fault",
+        "fewer switches on the way, less coalescing of interrupts (`ethtool -C`); after a run that filled its port this is the port's own queue, and no fault",
     ),
 ];
 
@@ -212,7 +212,10 @@ impl MeasuredPath {
             .and_then(|opened| opened.take(LONGEST_FILE + 1).read_to_string(&mut text))
             .map_err(|error| error.to_string());
         let read = read.and_then(|length| match length as u64 > LONGEST_FILE {
-            true => Err("the file is longer than any summary".to_owned()),
+            true => Err(format!(
+                "the file has more than {} MiB, the most that a summary can have",
+                LONGEST_FILE >> 20
+            )),
             false => Ok(()),
         });
         match read {

@@ -193,14 +193,14 @@ fn bounds(config: &Config, sums: &Sums, ports: &[PortPlanning], paths: &GrantPat
         named(narrowest(&|_, port| Some(events(port.rate?, port))), "the link to"),
         named(
             narrowest(&|_, port| port.paced.filter(|_| config.is_paced()).map(|paced| events(paced, port))),
-            "the paces to",
+            "the `rate` of the lanes (source to builder) to",
         ),
         named(
             narrowest(&|index, port| {
                 let part = *ports.get(index)?.utilisation.get(longest)?;
                 (part < 1.0).then_some(events(port.rate?, port) * part)
             }),
-            &format!("{} and {time:?} from a grant to its data at", what_is_held(config)),
+            &format!("{} and {time:?} from a builder's request (grant) to its data at", what_is_held(config)),
         ),
         uplink_bound(sums),
         trunk_bound(sums),
@@ -246,7 +246,10 @@ fn held_in_trunk(config: &Config, sums: &Sums, time: Duration) -> Option<(String
     });
     let (events, node) = each.min_by(|a, b| a.0.total_cmp(&b.0))?;
     let held = what_is_held(config);
-    Some((format!("{held} and {time:?} from a grant to its data at {}", node.in_words()), events))
+    Some((
+        format!("{held} and {time:?} from a builder's request (grant) to its data at {}", node.in_words()),
+        events,
+    ))
 }
 
 /// Returns the event rate that the slots permit, by Little's law: the number of slots divided by
@@ -254,7 +257,11 @@ fn held_in_trunk(config: &Config, sums: &Sums, time: Duration) -> Option<(String
 fn slots_bound(config: &Config, event: Duration, path: Duration) -> (String, f64) {
     let slots = f64::from(config.slots()) * config.builders.len() as f64;
     let held = event + path * 2 + HANDLING;
-    let resource = format!("{} slots per builder, each taken for {}", config.slots(), quantities::time(held));
+    let resource = format!(
+        "slots = {} (the events that a builder may hold at once, each for {})",
+        config.slots(),
+        quantities::time(held)
+    );
     (resource, slots / held.as_secs_f64())
 }
 

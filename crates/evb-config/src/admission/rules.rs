@@ -95,7 +95,7 @@ fn large_packets(config: &Config, port_buffer: Bytes) -> Option<Objection> {
         key: "network.mtu",
         weight: Weight::Risk,
         reason: format!(
-            "only {fit} packets of {mtu} fit into port_buffer = {port_buffer}, so few sources can send at a time"
+            "only {fit} packets of {mtu} fit into port_buffer = {port_buffer}, so few sources can send at a time, and the link may stay partly idle"
         ),
         remedy: "write mtu = 1500, or use a switch with larger port buffers".to_owned(),
     })
@@ -177,7 +177,7 @@ fn windows(config: &Config, ports: &[PortSum], port_buffer: Bytes) -> Option<Obj
     Some(Objection::new(
         "shaping.window",
         reason,
-        "leave the window out for the largest that fits, or use mode = \"credit\"",
+        "leave `window` out for the largest that fits, or use mode = \"credit\"",
     ))
 }
 
@@ -267,14 +267,14 @@ fn memory(config: &Config, sums: &Sums) -> Option<Objection> {
     let excess = |sum: &&super::MemorySum| sum.limit.is_some_and(|limit| sum.needed > limit);
     let worst = sums.memory.iter().filter(excess).min_by_key(|sum| sum.limit)?;
     let reason = format!(
-        "builder {} may need {} for {} slots of events up to {}, but has {}",
+        "builder {} may need {} for slots = {}, the events that it may hold at once, each of up to {}, but it may use only {}",
         worst.builder,
         quantities::size(worst.needed),
         config.slots(),
         quantities::size(sums.event.largest),
         quantities::size(worst.limit?)
     );
-    let remedy = "give the sources a smaller max_fragment, lower `slots`, or write the memory that the builder has as `memory`";
+    let remedy = "give the sources a smaller max_fragment, lower `slots`, or raise `memory` of the builder if its host has more";
     Some(Objection { weight: Weight::Fatal, ..Objection::new("supervisor.slots", reason, remedy) })
 }
 

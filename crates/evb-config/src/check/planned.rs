@@ -18,6 +18,7 @@ pub(super) fn planned(config: &Config, planning: &Planning) -> String {
         page += "\nPlanning: what a port must hold, unless sources are held back\n";
         page += table("", &BEAR, &groups.iter().map(|group| bear(config, group)).collect::<Vec<_>>())
             .trim_start_matches('\n');
+        page += &bear_words(config);
         page += &fast_hosts(&planning.paths, &groups);
         page += &table(
             "\nPlanning: what may be under way, and the part of the link that it fills",
@@ -27,13 +28,25 @@ pub(super) fn planned(config: &Config, planning: &Planning) -> String {
                 rows.collect::<Vec<_>>()
             },
         );
-        page += "  The grant path is the time from a builder's request for data (grant) to the arrival of the first byte.\n";
+        page += "  The grant path is the time from a builder's request for data (grant) to the arrival of the first byte. A link is always full if that time is\n  \
+                 not above the third column; for a longer one, the last column has the bytes that would have to be under way.\n";
     }
     page + &limits(planning)
 }
 
 const BEAR: [&str; 6] =
     ["port", "(N−1)·ℓ·Δt", "(Y−X)·Δt", "full buffer drains in", "largest window", "lanes with this window"];
+
+/// Explains the columns of what a port must hold.
+fn bear_words(config: &Config) -> String {
+    format!(
+        "  (N−1)·ℓ·Δt: the bytes that wait in the port if each of N sources sends a mean fragment at once, at rate ℓ of its link for a time Δt.\n  \
+           (Y−X)·Δt: those that wait if an event arrives at rate Y, that of all links and paces together, and leaves at rate X in a time Δt.\n  \
+           In brackets: as a part of the port's buffer; above 100 %, packets would be lost. The largest window is the most bytes that each lane (source\n  \
+           to builder) may have under way; the last column counts the lanes that fit with the `window` of [shaping], {}.\n",
+        config.shaping.window
+    )
+}
 
 fn bear(config: &Config, group: &[&PortPlanning]) -> Vec<String> {
     let port = group[0];
@@ -42,7 +55,7 @@ fn bear(config: &Config, group: &[&PortPlanning]) -> Vec<String> {
     let of_buffer = |bytes: Option<Bytes>| bytes.map_or_else(unknown, |bytes| of_buffer(bytes, buffer));
     let window = match (buffer, port.largest_window) {
         (None, _) => unknown(),
-        (Some(_), None) => "not even a packet".to_owned(),
+        (Some(_), None) => "none, as not even a packet fits".to_owned(),
         (Some(_), Some(window)) => size(window),
     };
     vec![
@@ -77,8 +90,9 @@ fn fast_hosts(paths: &GrantPaths, groups: &[Vec<&PortPlanning>]) -> String {
     }
     let head = ["port", "host's rate Y", "network's rate X", "path R", "busy Δt = X·R/Y", "buffer (Y−X)·Δt"];
     table("\nPlanning: a source that sends X·R at once, the bytes that fill the way", &head, &rows)
-        + "  Its link is busy for Δt of each R, and idle for the rest. The buffer, in line bytes, is where the rate falls to X.\n  \
-           A pace of X needs neither (`mode = \"token-bucket\"`).\n"
+        + "  R is the time from a builder's request (grant) to the first byte of its data. For Δt of each R, the source's link is busy, and then idle. If Y is\n  \
+           above X, the switch at which the rate falls to X must hold the buffer (line bytes), or packets are lost; a source that sends at X needs none\n  \
+           (`mode = \"token-bucket\"` in [shaping]).\n"
 }
 
 fn fill_head(paths: &GrantPaths) -> [&'static str; 6] {
@@ -94,7 +108,7 @@ fn fill(config: &Config, planning: &Planning, group: &[&PortPlanning]) -> Vec<Ve
     let port = group[0];
     let held = match (port.outstanding, config.shaping.mode) {
         (Some(held), _) => size(held),
-        (None, ShapingMode::TokenBucket) => "what the paces let through".to_owned(),
+        (None, ShapingMode::TokenBucket) => "what `rate` lets through".to_owned(),
         (None, _) => "unbounded".to_owned(),
     };
     let row = |(index, path): (usize, &Duration)| {
@@ -160,10 +174,13 @@ fn by_stage(paths: &GrantPaths, group: &[&PortPlanning]) -> Option<String> {
         vec![name.to_owned(), time(p50), p99.map_or_else(|| "-".to_owned(), time), format!("{part:.3}")]
     };
     let rows: Vec<_> = stages.zip(parts).map(row).collect();
-    let title =
-        format!("\nR by stage, from a grant to its first byte, as {} has it, at {}", path.file, names(group));
+    let title = format!(
+        "\nR by stage, from a builder's request (grant) to the first byte, as {} has it, at {}",
+        path.file,
+        names(group)
+    );
     let mut page = table(&title, &["stage", "p50", "p99", "C·R/L of p50"], &rows);
-    page += "  C·R/L is the stage's time, as a part of the time for which a full budget keeps the link busy; above 1, it is partly idle.\n";
+    page += "  C·R/L: C is the rate of the link, R the time of the stage, L the budget of bytes under way; above 1, the link is partly idle.\n";
     if let Some(slowest) = path.slowest() {
         let _ = writeln!(page, "  Most of it: {}. What makes it shorter: {}", slowest.name, slowest.remedy);
     }
@@ -184,8 +201,8 @@ fn unfilled(planning: &Planning, group: &[&PortPlanning]) -> Option<String> {
     // needed budget is a sufficient buffer.
     let buffer = size(*port.full_budget.get(worst)? * 4 / 3);
     Some(format!(
-        "{}: where a grant takes {path} to its data, the budget fills {} of the link. What would fill it: a port buffer of {buffer}; or a \
-         path of {up_to}, by cores that are kept awake (`keep_awake`), more of them, a larger MTU",
+        "{}: if data come {path} after a builder's request (grant), the budget of bytes under way fills {} of the link. What would fill it: a port \
+         buffer of {buffer}, or data after at most {up_to}, by cores that are kept awake (`keep_awake`), more cores, or a larger MTU",
         names(group),
         percent(Some(part)),
     ))

@@ -57,7 +57,7 @@ fn a_path_that_cannot_fill_the_port_is_told_with_what_would() {
     let page = of(&INCAST.replace("1 Gbit/s", "10 Gbit/s"));
     // In 200 µs, the link carries 246.1 kB in buffer bytes, which is three quarters of 328.1 kB.
     for part in [
-        "10.77.2.1: where a grant takes 200.0 µs to its data, the budget fills 39.9 %",
+        "10.77.2.1: if data come 200.0 µs after a builder's request (grant), the budget of bytes under way fills 39.9 %",
         "a port buffer of 328 kB",
         "79.9 µs",
     ] {

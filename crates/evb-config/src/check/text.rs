@@ -62,7 +62,7 @@ fn system(config: &Config, sums: &Sums) -> String {
         None => format!("{} fragments, whose sizes depend on the inputs of sources", sums.event.fragments),
     };
     let mode = match shaping.mode {
-        ShapingMode::Credit => format!("credit, in grants of {}", shaping.chunk),
+        ShapingMode::Credit => format!("credit, in which a builder asks a source for at most {} at a time", shaping.chunk),
         ShapingMode::Window => format!("window, {} for each lane", shaping.window),
         ShapingMode::TokenBucket => {
             let burst = shaping.rate.map_or(Bytes::ZERO, |rate| config.pace(rate).burst);

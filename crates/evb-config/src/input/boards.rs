@@ -66,7 +66,8 @@ pub(super) fn connected(
 /// Refuses several boards whose frames only the order of arrival would number.
 pub(super) fn check_front_ends(source: &Section<'_>, front_ends: u32, frame: Option<&FrameLayout>) {
     if front_ends != 1 && frame.is_some_and(|frame| frame.counter.is_none()) {
-        let reason = "frames without a counter are numbered as they arrive, so they come from one board";
+        let reason =
+            "frames without a counter are numbered as they arrive, so they must all come from one front end";
         let remedy = "remove `front_ends`, or add counter = { at = 4, bytes = 4 } to the frame";
         source.refuse("input.front_ends", reason, remedy);
     }

@@ -26,7 +26,7 @@ impl Form for End {
     const EXAMPLE: &'static str = "192.168.10.16:24";
 
     fn parse(text: &str) -> Result<FlowEnd, String> {
-        let remedy = "write \"192.168.10.16\", \"24\" or \"192.168.10.16:24\"; captures have no names";
+        let remedy = "write \"192.168.10.16\", \"24\" or \"192.168.10.16:24\"; captures have no host names";
         let reason = || format!("`{text}` is neither an IP address, nor a port, nor both");
         text.parse().map_err(|_| wrong(reason(), remedy))
     }

@@ -64,7 +64,7 @@ const WRONG: &[(&str, &str, &str, &str)] = &[
         "path = \"a\", from = \"daq0:24\", FRAME",
         "from",
         "`daq0:24` is neither an IP address",
-        "have no names",
+        "have no host names",
     ),
     ("path = \"a\", to = \"10.0.0.256\", FRAME", "to", "neither an IP address", "\"192.168.10.16:24\""),
     ("path = \"a\", to = 24, FRAME", "to", "`to` is a whole number, not text", "to = \"192.168.10.16:24\""),

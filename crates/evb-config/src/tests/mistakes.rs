@@ -90,7 +90,7 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
         "[[source]]\nid = 1\nclock = { rate = \"1 MHz\", bits = 48 }\n\
          input = { kind = \"generator\", size = \"1 kB\", fault = { slip = -5, at = 5 } }\n",
         4,
-        &["the fragment of event 5 would be that of no event", "write at = 6"],
+        &["the fragment of event 5 would be that of event 0, which does not exist", "write at = 6"],
     ),
     (
         "[[source]]\nid = 1\ninput = { kind = \"generator\", size = \"1 kB\", fault = { slip = 1, at = 5 } }\n",
@@ -106,12 +106,16 @@ const MISTAKES: &[(&str, usize, &[&str])] = &[
     (
         "[[group]]\nname = \"tracker\"\nsources = \"1-3\"\n",
         3,
-        &["there is no source 2-3", "list sources that this file has"],
+        &["group `tracker` lists sources", "not in this file: 2-3", "remove them from the group"],
     ),
     (
         "[[group]]\nname = \"tracker\"\nsources = \"1\"\nat_least = 2\n",
         4,
-        &["the group has only 1 source,", "could never start", "give at most 1"],
+        &[
+            "group `tracker` has only 1 source, but needs 2,",
+            "could never start",
+            "write at_least = 1 or less",
+        ],
     ),
     (
         "[[group]]\nname = \"tracker\"\nsources = \"1\"\n[[group]]\nname = \"tracker\"\nsources = \"1\"\n",

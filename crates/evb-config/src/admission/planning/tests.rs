@@ -104,7 +104,7 @@ fn the_narrowest_resource_is_named_first() {
     assert_eq!(shared.resource, "the link from 10.0.1.1");
     assert!((shared.events_per_s - 100e6 / 8.0 / 543_960.0).abs() < 0.01, "{shared:?}");
     let paced = first(GIGABIT, "mode = \"token-bucket\"\nrate = \"5 Mbit/s\"", OWN_LINKS);
-    assert_eq!(paced.resource, "the paces to 10.0.2.1");
+    assert_eq!(paced.resource, "the `rate` of the lanes (source to builder) to 10.0.2.1");
 }
 
 #[test]

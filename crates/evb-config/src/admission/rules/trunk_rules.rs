@@ -78,7 +78,7 @@ fn windows_in_trunks(config: &Config, sums: &Sums) -> Option<Objection> {
         node.in_words(),
         node.buffer?
     );
-    let remedy = "leave the window out for the largest that fits, or use mode = \"credit\"";
+    let remedy = "leave `window` out for the largest that fits, or use mode = \"credit\"";
     Some(Objection::new("shaping.window", reason, remedy))
 }
 

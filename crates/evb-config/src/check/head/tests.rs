@@ -28,7 +28,7 @@ fn the_rate_its_limit_and_the_memory_come_first() {
 #[test]
 fn a_port_that_its_budget_does_not_fill_is_told_below_the_rate() {
     let page = lines(&INCAST.replace("1 Gbit/s", "10 Gbit/s"));
-    assert!(page[2].contains("the budget fills 39.9 % of the link"), "{page:?}");
+    assert!(page[2].contains("the budget of bytes under way fills 39.9 % of the link"), "{page:?}");
 }
 
 #[test]

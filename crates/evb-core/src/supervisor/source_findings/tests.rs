@@ -58,7 +58,7 @@ fn a_source_that_lacks_only_the_last_events_may_have_missed_triggers() {
         ..SourceSummary::default()
     };
     let of_board = "its board may have missed";
-    let what_to_do = "so that later fragments are in wrong events; look at its trigger input, and set its `clock`, so that evb can tell";
+    let what_to_do = "so that later fragments are in wrong events; look at its trigger input, and set `clock` in its `[[source]]`, so that evb can tell in later runs";
     let cases = [
         (
             source(1, 1, Cause::Silent),
@@ -182,14 +182,14 @@ fn what_a_trigger_counter_shows_is_said() {
         remarks(&found),
         [
             "the trigger counter of source 3 left out 8 numbers in 2 gaps: its boards missed triggers, or fragments got lost; look at the boards and their links",
-            "1 fragment of source 3 came after one with a later trigger counter, and was placed in their events all the same; nothing needs to be done"
+            "1 fragment of source 3 came after one with a later trigger counter, and was placed in the right events all the same; nothing needs to be done"
         ]
     );
     assert_eq!(
         problems(&found, true),
         [
-            "70 fragments of source 3 have no event, because the trigger counter of its boards fell or leapt (1 reset): reset the boards before each run and never in a run, or correct `counter`",
-            "the trigger counter of source 3 left out 0 as it wrapped (1 time): its boards missed that trigger, or skip 0, so that all later fragments are in wrong events; compare the timestamps (`evbd verify --align CONFIG`)"
+            "70 fragments of source 3 were lost, because the trigger counter of its boards fell or leapt (1 reset): reset the boards before each run and never in a run, or correct `counter` in its `[[source]]`",
+            "the trigger counter of source 3 left out 0 as it wrapped (1 time): its boards missed that trigger, or they never send 0, and then all later fragments are in wrong events; compare the timestamps (`evbd verify --align CONFIG`), and let the boards send 0 too"
         ]
     );
 }
