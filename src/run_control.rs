@@ -427,7 +427,7 @@ impl RunControl {
         let (answer, answered) = oneshot::channel();
         let gone = || Refusal {
             request: request.to_owned(),
-            refused_by: "the process".to_owned(),
+            refused_by: "the evbd process".to_owned(),
             reason: "it is ending".to_owned(),
             remedy: "wait until it has ended, then start evbd again".to_owned(),
         };

@@ -86,8 +86,8 @@ pub enum OnFailure {
 impl OnFailure {
     const fn in_words(self) -> &'static str {
         match self {
-            Self::Keep => "kept",
-            Self::Drop => "dropped",
+            Self::Keep => "kept: look at these events with `evbd dump`, and correct the program",
+            Self::Drop => "dropped, so no file has them: correct the program, whose output is in this log",
         }
     }
 }

@@ -98,7 +98,7 @@ fn check(event: EventId, fragment: FragmentView<'_>, extent: ContentCheck) -> Re
     if !stamp.is_on(payload) {
         let (found, length) = (&payload[..payload.len().min(STAMP)], payload.len());
         return Err(wrong(format!(
-            "the fragment of {length} B does not begin with the generator's stamp for this event and source, but with {found:02x?}; check that its input is the generator, and memory and network of its host"
+            "the fragment of {length} B does not begin with the generator's stamp for this event and source, but with {found:02x?}; check that the input of this source is the generator, and memory and network of the source's host"
         )));
     }
     if extent == ContentCheck::Full
@@ -106,7 +106,7 @@ fn check(event: EventId, fragment: FragmentView<'_>, extent: ContentCheck) -> Re
     {
         let length = payload.len();
         return Err(wrong(format!(
-            "byte {at} of the {length} of its fragment is not what its generator wrote; check memory and network of its host and of this one"
+            "byte {at} of the {length} of its fragment is not what its generator wrote; check memory and network of the source's host and of this one"
         )));
     }
     Ok(())

@@ -233,7 +233,7 @@ impl FrontEndListener {
             }
             Err(error) => {
                 let source = taker.source().number();
-                tracing::warn!(source, %error, "this source cannot accept the connection of a front end, and tries again: {error}; if too many files are open, raise `ulimit -n`");
+                tracing::warn!(source, %error, "this source cannot accept the connection of a front end, and tries again: {error}; if too many files are open, raise `ulimit -n`, else look at `dmesg`");
                 tokio::time::sleep(PAUSE).await;
             }
         }

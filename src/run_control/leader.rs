@@ -286,7 +286,7 @@ impl<S: System> Driver<S> {
         match state.latest(EARLIER_RUNS) {
             Ok(runs) => self.over.extend(runs),
             Err(error) => {
-                tracing::warn!(%error, "cannot read the earlier runs in the state directory {}, so run control does not list them: {error}; make it readable", state.path().display())
+                tracing::warn!(%error, "cannot read the earlier runs in the state directory {}, so run control does not list them: {error}; let the user of this evbd read it", state.path().display())
             }
         }
     }

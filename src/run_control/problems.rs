@@ -298,8 +298,7 @@ fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {
     {
         let text = format!("its sink has {} left of {}", size(Bytes::new(free)), size(Bytes::new(all)));
         let severity = if free == 0 { Severity::Bad } else { Severity::Warning };
-        let remedy =
-            "make room on that file system: when it is full, events wait, and then triggers are inhibited";
+        let remedy = "make room on the file system that its sink's `path` names: when it is full, events wait, and then triggers are inhibited";
         found.push(Problem::new(severity, &subject, text, remedy));
     }
     if builder.presence == Presence::Up
@@ -333,13 +332,13 @@ fn of_filter(filter: &FilterSurvey, subject: &str) -> Option<Problem> {
     let FilterSurvey { failed, restarts, fault, .. } = filter;
     let cause = if fault.is_empty() { String::new() } else { format!("; at last, {fault}") };
     if *failed > 0 {
-        let text = format!("its filter gave no verdict on {}{cause}", counted(*failed, "event"));
-        let remedy = "its log names these events: correct the program of the filter before the next run";
+        let text = format!("its filter did not judge {}{cause}", counted(*failed, "event"));
+        let remedy = "`on_failure` has kept or dropped these events, which its log names: correct the program of the filter before the next run";
         return Some(Problem::new(Severity::Bad, subject, text, remedy));
     }
     (*restarts > 0).then(|| {
         let text = format!("evb has started {} of its filter again{cause}", counted(*restarts, "worker"));
-        let remedy = "no event lacks a verdict: look at the program of the filter when there is time";
+        let remedy = "other workers judged their events, and none is lost: look at the program of the filter when there is time";
         Problem::new(Severity::Warning, subject, text, remedy)
     })
 }
@@ -409,7 +408,7 @@ fn of_dead_time(dead_time: &[CauseFraction], found: &mut Vec<Problem>) {
 /// Returns what an operator can do against a cause of dead time.
 fn against_dead_time(cause: &str) -> &'static str {
     match cause {
-        "paused" => "resume the run when the reason for the pause is over",
+        "paused" => "when the reason for the pause is over, go on with `evbd ctl resume`",
         "the supervisor was restarted" => "wait: triggers are taken again when sources and builders are back",
         "the supervisor waits for the disk of its journal" => {
             "check the disk to which the supervisor writes its journal; triggers are taken again when it answers"
@@ -421,7 +420,7 @@ fn against_dead_time(cause: &str) -> &'static str {
         "no readout" => "start the readout programs of the sources, or look at their logs",
         "no builder is up" => "start the builders; their logs say why they left",
         "builders are busy" => {
-            "this limits the rate of the run: add builders or slots, or trigger less often"
+            "this limits the rate of the run: add builders, give them more `slots`, or trigger less often"
         }
         cause if cause.starts_with("sink of ") => {
             "this limits the rate of the run: check the disk or program to which it writes, or trigger less often"

@@ -216,7 +216,7 @@ async fn a_run_may_end_by_itself_and_the_first_may_begin_by_itself() {
     assert_eq!((report.events.complete, reports.lock().unwrap().len()), (500, 2));
     control.close("done").await.unwrap();
     let gone = control.start().await.unwrap_err();
-    assert_eq!(gone.refused_by, "the process");
+    assert_eq!(gone.refused_by, "the evbd process");
 }
 
 #[tokio::test]

@@ -92,7 +92,8 @@ impl FanOut {
     /// Adds a sink that may miss events.
     #[must_use]
     pub fn optional(mut self, sink: impl Sink) -> Self {
-        self.optional.push(Aside::new(sink));
+        let place = self.required.len() + self.optional.len() + 1;
+        self.optional.push(Aside::new(sink, place));
         self
     }
 

@@ -431,7 +431,7 @@ fn fate(event: &Event, verdict: Option<FilterVerdict>) -> Fate {
         Some(FilterVerdict::Corrupt { source_id, problem }) => {
             format!("wrong content from source {source_id}: {problem}")
         }
-        None => "the builder's filter returned no verdict for it; correct the filter".to_owned(),
+        None => "the builder's filter did not judge it; correct the filter".to_owned(),
     };
     let event_id = event.id.number();
     let remedy = "look at the readout of that source, or correct the filter";

@@ -38,7 +38,7 @@ pub struct JournalConfig {
 pub enum JournalError {
     /// The operating system refused an operation on the file.
     #[error(
-        "cannot {action} the journal {path}: {reason}; see that this user may write to its directory, and that its disk has room"
+        "cannot {action} the supervisor's journal {path}: {reason}; see that this user may write to its directory, and that its disk has room"
     )]
     Io {
         /// The operation that was tried.
@@ -281,7 +281,7 @@ fn read(file: &File, path: &Path, mut show: impl FnMut(Entry)) -> Result<u64, Fa
     let (torn, at) = (entries.torn(), entries.whole());
     if torn > 0 && at > 0 {
         let (path, cut) = (path.display(), counted(torn, "byte"));
-        tracing::warn!(%path, at, "cut {cut} off the end of the journal {path}, where the last entry was incomplete; the run can go on, and nothing needs to be done");
+        tracing::warn!(%path, at, "cut {cut} off the end of the supervisor's journal {path}, where the last entry was incomplete; the run can go on, and nothing needs to be done");
     }
     Ok(at)
 }

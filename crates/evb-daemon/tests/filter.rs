@@ -161,10 +161,13 @@ fn events_without_a_verdict_are_a_problem_of_the_run() {
     let (log, summary) = (log(&output), system.summary());
     assert_eq!(output.status.code(), Some(1), "{log}");
     assert_eq!(summary["events"]["rejected"], 60, "{summary:#}");
-    let told = "its filter gave no verdict on ";
+    let told = "its filter did not judge ";
     assert!(summary["problems"].to_string().matches(told).count() == 2, "{summary:#}");
     assert!(log.contains("exited with code 1"), "{log}");
-    assert!(log.contains("which `on_failure` has dropped: look at these events"), "{log}");
+    assert!(
+        log.contains("which `on_failure` has dropped, so no file has them: correct the program"),
+        "{log}"
+    );
 }
 
 #[test]

@@ -163,7 +163,7 @@ fn look_up(hosts: BTreeSet<&str>) -> BTreeMap<String, Found> {
     let one = |host: &str| {
         resolve::addresses(host).map_err(|error| match error {
             ResolveError::Unknown { reason, .. } => format!("not known here: {reason}"),
-            ResolveError::Empty { .. } => "known here, but has no address in DNS or /etc/hosts".to_owned(),
+            ResolveError::Empty { .. } => "without an address in DNS and /etc/hosts of this host".to_owned(),
             other => other.to_string(),
         })
     };

@@ -41,7 +41,7 @@ impl TrafficClass {
             }
             tracing::warn!(
                 priority,
-                "this process cannot give its packets the priority {priority} without CAP_NET_ADMIN, so they have none, and the run goes on; grant CAP_NET_ADMIN to evbd, or configure a `socket_priority` of at most 6"
+                "this process cannot give its packets the priority {priority} without CAP_NET_ADMIN, so they have none, and the run goes on; grant CAP_NET_ADMIN to evbd, or write a `socket_priority` of at most 6 in [shaping.classes]"
             );
         }
         Ok(())

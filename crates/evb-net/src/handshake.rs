@@ -43,7 +43,7 @@ pub enum HandshakeError {
     Timeout,
     /// The peer closed the connection during the handshake.
     #[error(
-        "the peer closed the connection before it had accepted it; see that evb of this release runs there and is not just ending, then look at its log"
+        "the peer closed the connection within the first messages; see that evb of this release runs there and is not just ending, then look at the peer's log"
     )]
     Closed,
     /// The connection failed.
@@ -93,7 +93,7 @@ pub enum HandshakeError {
     Unauthenticated(Refusal),
     /// The operating system provides no random numbers, or the encryption failed.
     #[error(
-        "this host cannot make keys for the connection: {0}; see whether its kernel gives random numbers (getrandom)"
+        "this host cannot make keys for the connection: {0}; look at the log of its kernel (`dmesg`), which gives the random numbers for them"
     )]
     Cipher(#[from] CipherError),
     /// The peer is on another host, and this build cannot protect the connection.

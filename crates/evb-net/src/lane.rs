@@ -54,7 +54,7 @@ pub enum LaneEnd {
     /// The peer sent bytes over the TCP connection of a lane that uses datagrams
     /// (docs/reference/protocol.md UDP-1).
     #[error(
-        "the peer broke the protocol: it sent bytes over TCP on a lane that uses datagrams; {SAME_RELEASE}"
+        "the other side broke the protocol: it sent bytes over TCP, though this connection carries data over UDP; {SAME_RELEASE}"
     )]
     NotSilent,
     /// No datagram reaches the peer any more, although the TCP connection is alive.

@@ -94,6 +94,6 @@ impl Security {
 /// position: forged, repeated, left out, or damaged in transit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "what came from there failed the check with this system's key (another key, or forged, replayed or damaged on the way); if this repeats, check the key and the program on the other side, and the network"
+    "bytes from the other side failed the check with this system's key (made with another key, or forged, replayed or damaged on the way); if this repeats, check the key and the program on the other side, and the network"
 )]
 pub struct Forged;

@@ -76,7 +76,7 @@ impl Troubles {
             let count = counted(self.events.len() as u64 + self.more, "event");
             let (events, done) = (ranges(self.events.drain(..)), on_failure.in_words());
             tracing::warn!(
-                "the filter of this builder gave no verdict on {count} ({events}), which `on_failure` has {done}: look at these events with `evbd dump`, and correct the program"
+                "the filter of this builder did not judge {count} ({events}), which `on_failure` has {done}"
             );
             self.more = 0;
         }

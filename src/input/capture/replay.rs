@@ -143,7 +143,7 @@ impl CaptureReplay {
             source,
             frames,
             packets,
-            "the capture that this source replays is at its end: {counts}; it makes no more fragments, and a warning follows if anything is missing"
+            "the capture that this source replays is at its end: {counts}; the source makes no more fragments, and a warning follows if anything is missing"
         );
         if counts.used == 0 {
             let flows: Vec<String> =
@@ -156,7 +156,7 @@ impl CaptureReplay {
         } else if !counts.is_lossless() {
             tracing::warn!(
                 source,
-                "not all that the board sent in the capture of this source is in frames: {counts}; capture with `tcpdump -B 100000 -s 0` before the board connects, and compare what it sends with `frame` (`evbd frames` decodes the capture)"
+                "the capture of this source lacks some of what the board sent, or has bytes that are no frame, which are in no event: {counts}; capture with `tcpdump -B 100000 -s 0` before the board connects, and compare what the board sends with `frame` (`evbd frames` decodes the capture)"
             );
         }
         if let (refused, Some(reason)) = &self.refused {

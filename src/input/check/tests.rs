@@ -46,7 +46,7 @@ fn a_wrong_byte_names_the_source_and_the_place() {
     assert_eq!(found.source_id, SourceId::new(2));
     assert_eq!(
         found.problem,
-        "byte 500 of the 1000 of its fragment is not what its generator wrote; check memory and network of its host and of this one"
+        "byte 500 of the 1000 of its fragment is not what its generator wrote; check memory and network of the source's host and of this one"
     );
     assert_eq!(checker(ContentCheck::Stamp).check(&wrong), Ok(()));
 }

@@ -202,7 +202,7 @@ impl BoardDatagrams {
             match received {
                 // A socket that is broken stays silent, which the supervisor sees.
                 Err(error) if count == 0 => {
-                    tracing::error!(%error, "the socket of this source for the datagrams of its boards failed, so it takes none any more: {error}; check the network device of this host, then start this source again");
+                    tracing::error!(%error, "the socket of this source for the datagrams of its boards failed, so this source makes no more fragments: {error}; check the network device of this host, then start this source again");
                     Poll::Pending
                 }
                 _ if count == 0 => Poll::Pending,

@@ -156,7 +156,7 @@ impl<S: AsyncRead + Unpin + Send> Frames<S> {
                             let source = taker.source().number();
                             tracing::warn!(
                                 source,
-                                "the board of this source has stalled: it sent {before} B of a frame of at least {least} B, and then nothing for {PATIENCE:?}; look at the board, and at `length` of its `frame`"
+                                "the board of this source has stalled: it sent {before} B of a frame of at least {least} B, and then nothing for {PATIENCE:?}, so this source waits for the rest; look at the board, and at `length` of its `frame`"
                             );
                         }
                         continue;

@@ -256,6 +256,6 @@ fn a_filter_without_verdicts_is_named_and_one_that_was_started_again_too() {
     );
     assert_eq!(
         of(1, 3),
-        ["builder 4: its filter gave no verdict on 1 event; at last, worker 2 exited with code 3"]
+        ["builder 4: its filter did not judge 1 event; at last, worker 2 exited with code 3"]
     );
 }

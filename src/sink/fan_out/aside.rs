@@ -70,18 +70,21 @@ pub(super) struct Aside {
     offered: u64,
     left_out: u64,
     builder: u16,
+    /// Place of the sink among all sinks of the builder, counted from 1.
+    place: usize,
 }
 
 impl Aside {
-    pub(super) fn new(sink: impl Sink) -> Self {
+    pub(super) fn new(sink: impl Sink, place: usize) -> Self {
         let sink: Option<Box<dyn AnySink>> = Some(Box::new(sink));
         let (bytes, closed) = (Arc::default(), Arc::default());
-        Self { sink, calls: None, bytes, closed, offered: 0, left_out: 0, builder: 0 }
+        Self { sink, calls: None, bytes, closed, offered: 0, left_out: 0, builder: 0, place }
     }
 
     /// Starts the thread, and asks the sink for the highest run number that it knows. A sink that
     /// fails, or does not answer, knows none.
     pub(super) async fn prepare(&mut self) -> Result<Option<RunNumber>, SinkError> {
+        let place = self.place;
         if let Some(sink) = self.sink.take() {
             let (calls, to_call) = mpsc::channel(WAITING + CALLS);
             let (bytes, span) = (Arc::clone(&self.bytes), tracing::Span::current());
@@ -93,8 +96,17 @@ impl Aside {
             let begun = crate::threads::start("optional sink", move || {
                 let _builder = span.entered();
                 let (run, told, refused) = (None, None, 0);
-                let worker =
-                    Worker { sink, bytes, closed, run, has_begun: false, told, refused, written: Vec::new() };
+                let worker = Worker {
+                    sink,
+                    place,
+                    bytes,
+                    closed,
+                    run,
+                    has_begun: false,
+                    told,
+                    refused,
+                    written: Vec::new(),
+                };
                 runtime.block_on(worker.run(to_call));
             });
             begun.map_err(refused)?;
@@ -105,12 +117,12 @@ impl Aside {
         match timeout(GRACE, answered).await {
             Ok(Ok(Ok(number))) => Ok(number),
             Ok(Ok(Err(error))) => {
-                tracing::warn!(%error, "an optional sink cannot be used yet, and the builder takes part without it: {}", with_remedy(&error, REMEDY));
+                tracing::warn!(%error, "sink {place} of this builder (optional) cannot be used yet, and the builder takes part without it: {}", with_remedy(&error, REMEDY));
                 Ok(None)
             }
             _ => {
                 tracing::warn!(
-                    "an optional sink does not answer, and the builder takes part without it: {REMEDY}"
+                    "sink {place} of this builder (optional) does not answer, and the builder takes part without it: {REMEDY}"
                 );
                 Ok(None)
             }
@@ -155,7 +167,7 @@ impl Aside {
     pub(super) async fn close(&mut self) -> Option<u64> {
         let (answer, answered) = oneshot::channel();
         self.call(Call::Close(answer));
-        let (builder, offered) = (self.builder, counted(self.offered, "event"));
+        let (builder, place, offered) = (self.builder, self.place, counted(self.offered, "event"));
         match timeout(GRACE, answered).await {
             Ok(Ok(refused)) if refused + self.left_out == 0 => Some(0),
             Ok(Ok(refused)) => {
@@ -163,14 +175,14 @@ impl Aside {
                 tracing::warn!(
                     builder,
                     missed,
-                    "an optional sink of builder {builder} has missed {missed} of {offered}, which the required sinks have: {REMEDY}"
+                    "sink {place} of builder {builder} (optional) has missed {missed} of {offered}, which the required sinks have: {REMEDY}"
                 );
                 Some(missed)
             }
             _ => {
                 tracing::warn!(
                     builder,
-                    "an optional sink of builder {builder} does not end, and has missed an unknown number of {offered}, which the required sinks have: {REMEDY}"
+                    "sink {place} of builder {builder} (optional) does not end, and has missed an unknown number of {offered}, which the required sinks have: {REMEDY}"
                 );
                 None
             }
@@ -181,10 +193,10 @@ impl Aside {
     /// dropped.
     fn call(&self, call: Call) {
         if self.calls.as_ref().is_some_and(|calls| calls.try_send(call).is_err()) {
-            let builder = self.builder;
+            let (builder, place) = (self.builder, self.place);
             tracing::warn!(
                 builder,
-                "an optional sink of builder {builder} does not answer, and is not told what happens: {REMEDY}"
+                "sink {place} of builder {builder} (optional) does not answer, so it may miss when runs begin and end: {REMEDY}"
             );
         }
     }
@@ -193,6 +205,7 @@ impl Aside {
 /// The thread of an optional sink.
 struct Worker {
     sink: Box<dyn AnySink>,
+    place: usize,
     bytes: Arc<AtomicU64>,
     closed: Arc<Mutex<Vec<ClosedFile>>>,
     run: Option<RunFacts>,
@@ -312,8 +325,9 @@ impl Worker {
     fn tell(&mut self, error: &SinkError) {
         if self.told.is_none_or(|told| told.elapsed() >= REMIND) {
             self.told = Some(Instant::now());
-            let gone = error.gone_in_words().map(|words| format!(" ({words})")).unwrap_or_default();
-            tracing::warn!(%error, "an optional sink accepts no events, and the run goes on without it{gone}: {}", with_remedy(error, REMEDY));
+            let (place, words) = (self.place, error.gone_in_words());
+            let words = words.unwrap_or_else(|| with_remedy(error, REMEDY));
+            tracing::warn!(%error, "sink {place} of this builder (optional) accepts no events, and the run goes on without it: {words}");
         }
     }
 }

@@ -322,7 +322,7 @@ async fn an_event_without_a_verdict_is_lost_by_name() {
     let fates = fates(&mut stage, 8).await;
     let lost = fates.iter().filter(|(_, cause)| cause.is_some()).count();
     assert!(lost > 0 && lost + taken.lock().unwrap().len() == 8, "{fates:?}");
-    let words = "the builder's filter returned no verdict for it; correct the filter";
+    let words = "the builder's filter did not judge it; correct the filter";
     assert!(fates.iter().flat_map(|(_, cause)| cause).all(|cause| cause == words), "{fates:?}");
 }
 

@@ -159,7 +159,7 @@ impl JournalWriter {
         let end = async { while self.done.recv().await.is_some() {} };
         if tokio::time::timeout(LAST_WRITE, end).await.is_err() {
             let path = self.path.display();
-            tracing::warn!(%path, "the disk of the journal {path} does not answer, so the file stays open until this process ends, which costs no event: check the disk before the next run");
+            tracing::warn!(%path, "the disk of the supervisor's journal {path} does not answer, so the file stays open until this process ends, which costs no event: check the disk before the next run");
         }
     }
 }

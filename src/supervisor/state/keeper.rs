@@ -66,7 +66,7 @@ impl StateKeeper {
             for revision in to_keep {
                 let (path, run) = (state.dir.display(), revision.record.run.run);
                 if let Err(error) = state.notes.keep(&state.dir, &revision) {
-                    tracing::warn!(%path, %error, run, "cannot keep run {run} in the state directory {path}, so a later run may get its number: {error}; see that its disk has room and that this user may write there, and give the next run a number above {run}");
+                    tracing::warn!(%path, %error, run, "cannot write the record of run {run} to the state directory {path}, so a later run may get its number: {error}; see that its disk has room and that this user may write there, and give the next run a number above {run}");
                 }
                 if std::mem::take(&mut is_first)
                     && let Err(error) = state.prune()
@@ -208,7 +208,7 @@ impl StateKeeper {
             tracing::warn!(
                 %path,
                 run = number,
-                "the disk of the state directory {path} does not answer, so run {number} is not kept there, and a later run may get its number: check the disk, and give the next run a number above {number}"
+                "the disk of the state directory {path} does not answer, so the record of run {number} is not written there, and a later run may get its number: check the disk, and give the next run a number above {number}"
             );
         }
     }

@@ -226,7 +226,7 @@ fn unjudged(named: &str, filter: &FilterReport) -> Option<String> {
     let (events, fault) = (counted(filter.failed, "event"), plain(&filter.fault, MAX_REASON));
     let cause = if fault.is_empty() { fault } else { format!(" (at last, {fault})") };
     (filter.failed > 0).then(|| {
-        format!("{named}: its filter gave no verdict on {events}{cause}; its log names them: correct the program of the filter")
+        format!("{named}: its filter did not judge {events}{cause}; its log names them: correct the program of the filter")
     })
 }
 

@@ -98,7 +98,7 @@ fn a_run_of_captures_is_that_of_the_boards() {
         &format!("the capture that this source replays is at its end: {EVENTS} frames in"),
         "0 B missing",
         "700 B missing",
-        "not all that the board sent in the capture of this source is in frames",
+        "the capture of this source lacks some of what the board sent, or has bytes that are no frame",
     ] {
         assert!(log.contains(words), "no `{words}` in\n{log}");
     }

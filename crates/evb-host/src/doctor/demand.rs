@@ -76,9 +76,12 @@ fn copies(config: &Config, here: &[Role]) -> Option<Rate> {
     links.into_values().reduce(|sum, rate| sum + rate)
 }
 
-/// Returns the cores to which the configuration binds roles of this host.
-fn cores<'c>(config: &'c Config, here: &'c [Role]) -> impl Iterator<Item = usize> + 'c {
+/// Returns the cores to which the configuration binds roles of this host, with the roles.
+fn cores<'c>(config: &'c Config, here: &'c [Role]) -> impl Iterator<Item = (usize, Role)> + 'c {
     let sources = config.sources.iter().map(|source| (Role::Source(source.id), source.cpu));
     let builders = config.builders.iter().map(|builder| (Role::Builder(builder.id), builder.cpu));
-    sources.chain(builders).filter(|(role, _)| here.contains(role)).filter_map(|(_, core)| core)
+    sources
+        .chain(builders)
+        .filter(|(role, _)| here.contains(role))
+        .filter_map(|(role, core)| Some((core?, role)))
 }

@@ -8,7 +8,7 @@ use std::{
 
 use evb_config::ShapingMode;
 use evb_core::{
-    id::BuilderId,
+    id::{BuilderId, Peer},
     units::{Bytes, Rate},
 };
 use evb_net::{
@@ -89,8 +89,8 @@ pub(super) struct Demand {
     pub(super) receive_buffer: Option<Bytes>,
     /// Name of the congestion control that the configuration requests; `None`: no request.
     pub(super) congestion_control: Option<String>,
-    /// Cores to which the configuration binds roles of this host.
-    pub(super) cores: BTreeSet<usize>,
+    /// Cores to which the configuration binds roles of this host, each with a role.
+    pub(super) cores: BTreeMap<usize, Peer>,
     /// Rate at which the roles of this host copy bytes while their links are full; `None`: unknown.
     pub(super) copies: Option<Rate>,
 }

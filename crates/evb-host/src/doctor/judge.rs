@@ -133,12 +133,12 @@ const NO_PEER: Rule<Facts> = Rule::new("path MTU", MTU_MATTERS, paths::no_peer);
 const CONFIGURATION: &[Rule<Facts>] = &[
     Rule::new(
         GRANT_PATH,
-        "a port is idle while a builder's grant takes longer to its data than the budget lasts; a run's summary has the time under load",
+        "a builder's port is idle at times if data come later than the builder's budget lasts; a run's summary has the time under load",
         grant::path,
     ),
     Rule::new(
         "R·C/L",
-        "above 1, the link is idle for part of the time, because a builder's grant takes longer to its data than the budget lasts",
+        "above 1, the link is idle for part of the time, because data come later than the builder's budget lasts",
         grant::budget,
     ),
 ];

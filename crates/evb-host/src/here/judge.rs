@@ -44,7 +44,7 @@ impl<'c> Locations<'c> {
                 "nothing says which host runs {}: no `host`, no `bind`, no address that one host alone has",
                 roles_in_words(&roles)
             );
-            let remedy = "add host = \"NAME\" (with `ids`, for example \"daq{id}\"), the name or an address of the host that runs it";
+            let remedy = "add host = \"NAME\", with the name or an address of the host that runs it (in an entry with `ids`, for example \"daq{id}\")";
             let span = origin.span_of("source.input", number(roles[0]));
             list.push(problem(entry[0].place.key, span, reason, remedy.to_owned()));
         }
@@ -88,7 +88,7 @@ impl<'c> Locations<'c> {
             let reason = format!(
                 "`{host}` is {mine}, which is this host's, and {other}, which is not: two hosts would run {role}"
             );
-            let remedy = "write a name that one host alone has, or the address";
+            let remedy = "write a name that one host alone has, or the address of the host that shall run it";
             let span = origin.span_of(located.place.key, number(located.role()));
             list.push(problem(located.place.key, span, reason, remedy.to_owned()));
         }

@@ -61,12 +61,12 @@ pub(super) enum ListenError {
     Alone { came: usize, wanted: usize, patience: Duration, address: SocketAddr },
     /// A sender closed its connection, or the connection failed.
     #[error(
-        "the connection to sender {sender}, {address}, ended: {reason}; correct what its output says, then start the listener and all senders again"
+        "the connection to sender {sender}, {address}, ended, so nothing was measured: {reason}; correct what the sender's output says, then start the listener and all senders again"
     )]
     Gone { sender: usize, address: SocketAddr, reason: io::Error },
     /// A sender sent a message that violates the protocol.
     #[error(
-        "sender {sender}, {address}, sent an unexpected answer; install the same release of evb on both hosts"
+        "sender {sender}, {address}, sent an unexpected answer, so nothing was measured; install the same release of evb on both hosts"
     )]
     Confused { sender: usize, address: SocketAddr },
     /// No datagram of a sender arrives, for example because a firewall drops them.

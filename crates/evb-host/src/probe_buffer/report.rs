@@ -16,7 +16,7 @@ pub(super) fn whole_kib(buffer: Bytes) -> u64 {
 pub(super) fn text(result: &SearchResult) -> String {
     let mut text = String::new();
     for (sender, link) in result.links.iter().enumerate() {
-        let _ = writeln!(text, "sender {}    {link} alone", sender + 1);
+        let _ = writeln!(text, "sender {}    sent {link} while it was alone", sender + 1);
     }
     let _ = writeln!(
         text,
@@ -50,8 +50,8 @@ pub(super) fn text(result: &SearchResult) -> String {
     line("by delay", result.by_delay());
     let _ = writeln!(
         text,
-        "            medians of {} bursts; counted: bytes sent into the port and not yet come when the first was lost;\n\
-        \x20           by delay: how long those waited that came through the full port, times its rate",
+        "            medians of {} bursts; counted: bytes that were in the port when the first datagram was lost;\n\
+        \x20           by delay: time that datagrams waited in the full port, times the port's rate",
         result.counting().len()
     );
     for doubt in blur(result).into_iter().chain(discord(result)) {
@@ -76,10 +76,11 @@ fn not_reached(text: &mut String, result: &SearchResult) {
     let _ = writeln!(text, "bursts      up to {} lost nothing", result.largest_clean);
     let _ = writeln!(text, "\nport_buffer: {why}");
     if result.most_waiting > Bytes::kib(1) {
+        let least = whole_kib(result.most_waiting);
         let _ = writeln!(
             text,
-            "The port holds at least {} KiB, which were seen waiting in it.",
-            whole_kib(result.most_waiting)
+            "The port holds at least {least} KiB, which were seen waiting in it: until the probe reaches the port's limit,\n\
+             write no more than that as `port_buffer` in [network]."
         );
     }
 }

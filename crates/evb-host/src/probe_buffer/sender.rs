@@ -36,7 +36,8 @@ const TIMER: Duration = Duration::from_micros(150);
 pub(super) enum SendError {
     /// The listener cannot be reached.
     #[error(
-        "cannot reach {address}: {reason}; start `evbd probe-buffer listen` there, and open its port in the firewalls"
+        "cannot reach {address}: {reason}; start `evbd probe-buffer listen` there, and open TCP and UDP port {} in the firewalls",
+        address.port()
     )]
     Unreachable { address: SocketAddr, reason: io::Error },
     /// The address given by `--bind` does not belong to this host.

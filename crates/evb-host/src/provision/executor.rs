@@ -33,7 +33,9 @@ pub(crate) enum TcError {
         said: String,
     },
     /// The output of `tc` has an unknown form.
-    #[error("the answer of the command `tc {command}` is not understood; install iproute2 4.17 or later")]
+    #[error(
+        "evbd does not understand the answer of the command `tc {command}`; install iproute2 4.17 or later"
+    )]
     Garbled {
         /// Arguments of the command.
         command: String,
@@ -47,8 +49,8 @@ const NO_QDISC: &str =
 /// Returns advice for known error messages of `tc`.
 fn hint(said: &str) -> &'static str {
     let hints = [
-        ("Operation not permitted", "; run it as root, or with CAP_NET_ADMIN"),
-        ("Cannot find device", "; write a device that `ip link` lists"),
+        ("Operation not permitted", "; run evbd as root, or with CAP_NET_ADMIN"),
+        ("Cannot find device", "; give --device one that `ip link` lists"),
         ("Specified qdisc kind is unknown", NO_QDISC),
         ("qdisc not found", NO_QDISC),
         (
@@ -57,7 +59,7 @@ fn hint(said: &str) -> &'static str {
         ),
     ];
     hints.iter().find(|(words, _)| said.contains(words)).map_or(
-        "; correct the device or the rates in this command, about which `dmesg` may say more",
+        "; look in `dmesg` for the reason, and give evbd another device or other rates",
         |(_, hint)| hint,
     )
 }
@@ -94,8 +96,8 @@ pub(crate) enum ProvisionError {
     Tc(#[from] TcError),
     /// Another program or a person has set up the root qdisc, and `--replace` was not given.
     #[error(
-        "{device} has a {root} that another program or a person has set up, and evbd could not restore it, so nothing \
-         has changed; look at it with `tc qdisc show dev {device}`, and give --replace to delete it"
+        "{device} has a {root} that another program or a person has set up, and that evbd could not restore later, so \
+         evbd has changed nothing; look at it with `tc qdisc show dev {device}`, and give --replace to delete it"
     )]
     Foreign {
         /// Name of the device.

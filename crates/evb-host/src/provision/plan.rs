@@ -138,7 +138,7 @@ pub(crate) struct Plan {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PlanError {
     /// The text is not a valid name of a network device.
-    #[error("`{0}` is not the name of a network device; `ip link` lists them")]
+    #[error("`{0}` cannot be the name of a network device; give --device one that `ip link` lists")]
     Device(String),
     /// The guarantees of the other classes leave no rate for the event data.
     #[error(

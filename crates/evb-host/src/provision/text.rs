@@ -25,7 +25,7 @@ pub(crate) fn plan(plan: &Plan, wanted: &Wanted, nic: &Nic) -> String {
         text += &row(class);
     }
     text += "#\n# What the network card itself can do (`apply --nic` uses it):\n";
-    let _ = writeln!(text, "#   HTB offload: {}", nic.htb_offload.word());
+    let _ = writeln!(text, "#   HTB offload (the card keeps the rates): {}", nic.htb_offload.word());
     match (&nic.queues[..], nic.queue_rate) {
         ([(file, _)], Means::There) => {
             let limit = megabits(wanted.request.link);
@@ -97,9 +97,10 @@ pub(crate) fn comparison(plan: &Plan, comparison: &Comparison) -> String {
         ),
         more => writeln!(
             text,
-            "{}: different from the configuration in {}, so rates may not be kept: `evbd provision CONFIG apply` sets it up",
+            "{}: different from the configuration in {}, so rates may not be kept: `evbd provision CONFIG apply --device {}` sets it up",
             plan.device,
-            counted(more, "point")
+            counted(more, "point"),
+            plan.device
         ),
     };
     text

@@ -210,8 +210,12 @@ fn untamed(offload: Offload, trials: &[Trial]) -> Option<String> {
     let rate = trials.iter().filter_map(|trial| trial.rate).max()?;
     let tso = tso_train(trial);
     let burst = tso.length(rate, UNSENT, Bytes::new(u64::MAX));
+    let setting = match tso.rtt_log {
+        Some(1..) => "sysctl -w net.ipv4.tcp_tso_rtt_log=0 and ",
+        _ => "",
+    };
     (burst > TAME).then(|| {
-        format!("pacing-rate works, but TCP would send trains of up to {burst} at line rate ({tso}); sysctl -w net.ipv4.tcp_tso_rtt_log=0 and a rate below 134 Mbit/s would shorten them, and until then evb's own timers pace")
+        format!("pacing-rate works, but TCP would send trains of up to {burst} at line rate ({tso}); {setting}a rate below 134 Mbit/s would shorten them, and until then evb's own timers pace")
     })
 }
 

@@ -53,7 +53,7 @@ impl fmt::Display for TsoTrain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.rtt_log {
             Some(log) => write!(f, "net.ipv4.tcp_tso_rtt_log = {log}, gso_max_size {}", self.longest),
-            None => write!(f, "no net.ipv4.tcp_tso_rtt_log, gso_max_size {}", self.longest),
+            None => write!(f, "this kernel has no net.ipv4.tcp_tso_rtt_log, gso_max_size {}", self.longest),
         }
     }
 }

@@ -45,7 +45,7 @@ pub(super) fn path(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
         None => "an exchange of two threads, without the network: no peer answers ping".to_owned(),
     };
     let value = format!(
-        "data come {} after a builder's grant (median; 99 % below {}), measured by {how}; of this, the builder's write takes {}, the source's wake-up {}, its answer {}, the builder's wake-up {}, the network and the rest {}",
+        "data come {} (median; 99 % below {}) after a builder asks a source for them (its grant), measured by {how}; of this, the builder's write takes {}, the source's wake-up {}, the source's answer {}, the builder's wake-up {}, the network and the rest {}",
         brief(p50),
         brief(p99),
         brief(write.p50),
@@ -69,13 +69,13 @@ pub(super) fn path(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
     );
     Ok(match demand.and_then(|demand| ratio(demand, p99)) {
         Some(ratio) if ratio > 1.0 => judgement.better(None).because(format!(
-            "the slowest grants take {ratio:.2} times as long as the budget lasts, so a port is idle at times: {REMEDY}"
+            "the slowest data take {ratio:.2} times as long to come as the budget lasts, so a builder's port is idle at times: {REMEDY}"
         )),
         Some(_) if with_network => judgement.good(),
         Some(_) => judgement.because(WITHOUT_NETWORK),
         None if demand.is_none() => judgement
             .because("not judged, because no configuration was given; give it as in `evbd doctor evb.toml`"),
-        None => judgement.because("not judged, for the reason that the finding R·C/L gives"),
+        None => judgement.because("not judged, for the reason that the line R·C/L gives"),
     })
 }
 
@@ -99,7 +99,7 @@ pub(super) fn budget(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> 
     let under_way = demand.under_way.ok_or_else(|| {
         let mode = demand.mode.word();
         missing(&format!(
-            "with mode = \"{mode}\" no lane waits for a round trip, so nothing needs to be done"
+            "with mode = \"{mode}\" no source waits for a builder to ask for data, so nothing needs to be done"
         ))
     })?;
     let RoundTrip { time, how, is_partial } = round_trip(facts)
@@ -107,7 +107,7 @@ pub(super) fn budget(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> 
     let ratio = ratio(demand, time).unwrap_or_default();
     let judgement = Judgement::new(
         format!(
-            "{ratio:.3}: data come {} after a builder's grant, measured by {how}, and the budget of {under_way} lasts {} at {link_rate}",
+            "{ratio:.3}: data come {} after a builder asks a source for them (R), measured by {how}, and the budget of {under_way} (L) lasts {} at {link_rate} (C)",
             brief(time),
             brief(under_way / link_rate)
         ),

@@ -97,14 +97,16 @@ pub(super) fn cores(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
     );
     let affinity = || format!("taskset -c {} evbd run CONFIG", list(online));
     let bound = demand.map(|demand| &demand.cores);
-    if let Some(lost) = bound.and_then(|bound| bound.difference(allowed).next()) {
+    if let Some((lost, role)) =
+        bound.and_then(|bound| bound.iter().find(|(core, _)| !allowed.contains(*core)))
+    {
         let why = match online.contains(lost) {
             true => {
                 "which this process may not use: write another core as its `cpu`, or start evbd with this core"
             }
             false => "which this host does not have: write a core of this host as its `cpu`",
         };
-        let judgement = judgement.because(format!("the configuration binds a role to core {lost}, {why}"));
+        let judgement = judgement.because(format!("the configuration binds {role} to core {lost}, {why}"));
         return Ok(judgement.bad(online.contains(lost).then(affinity)));
     }
     let granted = cores.quota.unwrap_or(f64::MAX);
@@ -172,9 +174,14 @@ pub(super) fn memory(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> 
         return Ok(if demand.is_some() { judgement.because(UNKNOWN_NEED) } else { judgement.good() });
     };
     let ratio = found.rate.bytes_per_second() / needed.bytes_per_second().max(1.0);
-    let remedy = if ratio < COMFORTABLE { ": host fewer of them here, or use a faster host" } else { "" };
-    let judgement =
-        judgement.because(format!("the roles of this host copy {needed} while their links are full{remedy}"));
+    let remedy = if ratio < COMFORTABLE {
+        ", so they may be slower: host fewer of them here, or use a faster host"
+    } else {
+        ""
+    };
+    let judgement = judgement.because(format!(
+        "the sources and builders of this host copy {needed} while their links are full{remedy}"
+    ));
     Ok(if ratio >= COMFORTABLE {
         judgement.good()
     } else if ratio >= 1.0 {

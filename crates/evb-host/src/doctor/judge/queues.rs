@@ -227,7 +227,7 @@ fn command_for(offload: Offload, device: &DeviceFacts) -> Option<String> {
 fn in_a_word(Proved { transport, proof }: &Proved) -> String {
     match (proof.offload, proof.held, proof.p99) {
         (Offload::Software, _, Some(p99)) => format!("evb's timers keep times within {}", brief(p99)),
-        (Offload::Software, _, None) => "evb's timers not measured".to_owned(),
+        (Offload::Software, _, None) => format!("evb's timers could not be measured ({})", proof.why),
         (offload, true, _) => format!("{offload} ({transport}) works"),
         (offload, false, _) => format!("{offload} ({transport}) does not work"),
     }

@@ -67,7 +67,7 @@ fn tcp_limit(setting: &str, fact: &Fact<[u64; 3]>, demand: Option<&Demand>) -> F
     let [least, usual, most] = *known(fact)?;
     let wanted = demand.and_then(|demand| demand.lane_share).unwrap_or(LANE_SHARE) * 2;
     let judgement = Judgement::new(
-        format!("up to {}, a lane wants {wanted}", Bytes::new(most)),
+        format!("up to {}, each source's connection wants {wanted}", Bytes::new(most)),
         json!({ "least": least, "default": usual, "most": most, "wanted": wanted.count() }),
     );
     Ok(if most >= wanted.count() {

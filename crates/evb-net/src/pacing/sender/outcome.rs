@@ -18,7 +18,9 @@ const MAX_DEPARTED: usize = 4096;
 pub enum SendError {
     /// The kernel holds as many trains as it can without dropping any, or this train departs too
     /// far in the future.
-    #[error("too many trains wait in the kernel, or this one would wait too long; send it at {until}")]
+    #[error(
+        "too many packets wait in the kernel of this host, or these would wait too long; send them again at {until}"
+    )]
     TooFarAhead {
         /// Time from which the kernel has room for the train.
         until: Instant,
@@ -27,7 +29,9 @@ pub enum SendError {
     #[error("the socket's send buffer is full; send again when the socket is writable")]
     Full,
     /// A datagram is larger than the MTU of the device, which may have shrunk.
-    #[error("a datagram and its headers are larger than the device's MTU; send smaller ones")]
+    #[error(
+        "a UDP packet is larger than the MTU of its network device; lower `mtu` in [network], or raise the MTU of the device (`ip link`)"
+    )]
     TooLarge,
     /// The network or the operating system failed.
     #[error("the operating system could not send: {0}; check the network and the firewall of this host")]

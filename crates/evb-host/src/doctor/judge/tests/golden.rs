@@ -5,7 +5,10 @@
 use std::{collections::BTreeSet, env, fmt::Write as _, fs, time::Duration};
 
 use evb_config::ShapingMode;
-use evb_core::units::{Bytes, Rate};
+use evb_core::{
+    id::{BuilderId, Peer},
+    units::{Bytes, Rate},
+};
 use evb_net::{
     host::{
         Fact, Unavailable,
@@ -86,7 +89,7 @@ const HOST: &[Change] = &[
     ("online cores unknown", |f| f.cores.cores.online = unknown()),
     ("few cores allowed", |f| f.cores.cores.allowed = Ok([1, 2, 3].into())),
     ("bound core not allowed", |f| f.cores.cores.allowed = Ok([0, 1, 2, 4].into())),
-    ("bound core missing", |f| demand(f).cores = [64].into()),
+    ("bound core missing", |f| demand(f).cores = [(64, Peer::Builder(BuilderId::new(1)))].into()),
     ("isolated cores", |f| f.cores.cores.isolated = Ok([2, 3, 6].into())),
     ("little processor time", |f| f.cores.cores.quota = Some(3.5)),
     ("governors unknown", |f| f.cores.governors = unknown()),

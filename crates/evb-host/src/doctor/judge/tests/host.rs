@@ -1,4 +1,9 @@
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use evb_core::id::{BuilderId, Peer};
 
 use super::{
     Verdict, bad, better, finding, good,
@@ -58,9 +63,9 @@ fn cores_must_be_ours() {
     assert_eq!(
         verdict(&facts, "cores"),
         bad("taskset -c 0-7 evbd run CONFIG"),
-        "the configuration binds a role to core 3"
+        "the configuration binds builder 1 to core 3"
     );
-    facts.demand.as_mut().unwrap().cores = BTreeSet::from([64]);
+    facts.demand.as_mut().unwrap().cores = BTreeMap::from([(64, Peer::Builder(BuilderId::new(1)))]);
     assert_eq!(verdict(&facts, "cores"), (Verdict::Bad, None), "the host has no core 64");
     facts.demand = None;
     assert_eq!(verdict(&facts, "cores"), good());

@@ -7,7 +7,7 @@ use std::{
 
 use evb_config::ShapingMode;
 use evb_core::{
-    id::BuilderId,
+    id::{BuilderId, Peer, SourceId},
     units::{Bytes, Rate},
 };
 use evb_net::{
@@ -83,7 +83,7 @@ fn demand() -> Demand {
         send_buffer: None,
         receive_buffer: Some(Bytes::mib(8)),
         congestion_control: None,
-        cores: BTreeSet::from([2, 3]),
+        cores: BTreeMap::from([(2, Peer::Source(SourceId::new(1))), (3, Peer::Builder(BuilderId::new(1)))]),
         copies: Some(Rate::from_bits_per_second(2_000_000_000)),
     }
 }

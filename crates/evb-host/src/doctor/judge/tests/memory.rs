@@ -20,7 +20,7 @@ fn copies_must_keep_up_with_full_links() {
     assert_eq!(found.value, "80 Gbit/s by 4 threads");
     assert_eq!(
         found.why,
-        "the roles of this host copy 81 Gbit/s while their links are full: host fewer of them here, or use a faster host"
+        "the sources and builders of this host copy 81 Gbit/s while their links are full, so they may be slower: host fewer of them here, or use a faster host"
     );
     assert_eq!(found.data["needed_bits_per_second"], 81_000_000_000_u64);
 }

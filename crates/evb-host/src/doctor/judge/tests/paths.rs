@@ -85,7 +85,9 @@ fn the_farthest_peer_counts() {
     facts.paths.push(far);
     let found = super::judge(&facts).into_iter().find(|finding| finding.name == "R·C/L").unwrap();
     assert!(
-        found.value.contains("data come 910 µs after a builder's grant, measured by ping to 10.0.0.3"),
+        found.value.contains(
+            "data come 910 µs after a builder asks a source for them (R), measured by ping to 10.0.0.3"
+        ),
         "{}",
         found.value
     );
@@ -107,7 +109,7 @@ fn where_nothing_waits_for_a_round_trip_there_is_no_ratio() {
     let found = finding(&facts, "R·C/L");
     assert_eq!(
         found.value,
-        "not available, which stops no run: with mode = \"none\" no lane waits for a round trip, so nothing needs to be done"
+        "not available, which stops no run: with mode = \"none\" no source waits for a builder to ask for data, so nothing needs to be done"
     );
     let demand = facts.demand.as_mut().unwrap();
     (demand.under_way, demand.link_rate) = (Some(Bytes::kib(64)), None::<Rate>);
