@@ -17,6 +17,8 @@ pub use process::{OnFailure, ProcessError, ProcessFilter, ProcessOptions, RECORD
 pub enum FilterVerdict {
     /// The event goes to the sink.
     Accept,
+    /// The event goes to the sink with this number as its [`Event::tag`].
+    Tag(u64),
     /// The event is counted as rejected and not given to the sink.
     Reject,
     /// A fragment's content is wrong: the event is counted as lost, and the ledger names the
@@ -27,6 +29,21 @@ pub enum FilterVerdict {
         /// Description of the problem.
         problem: String,
     },
+}
+
+impl FilterVerdict {
+    /// Returns true if the event goes on.
+    pub const fn is_accepting(&self) -> bool {
+        matches!(self, Self::Accept | Self::Tag(_))
+    }
+
+    /// Adds the verdict of the next filter on an event that goes on: an earlier tag stays unless the
+    /// next filter gives another.
+    fn followed_by(&mut self, next: Self) {
+        if next != Self::Accept {
+            *self = next;
+        }
+    }
 }
 
 /// Judges every built event before the sink. A filter runs on the sink's thread and may keep state.
@@ -212,14 +229,16 @@ impl Filter for RequireAligned {
 }
 
 /// Applies the filters one after the other; the first filter that does not accept the event
-/// decides.
+/// decides. The last tag counts.
 impl Filter for Vec<Box<dyn Filter>> {
     fn verdict(&mut self, event: &Event) -> FilterVerdict {
-        let verdicts = self.iter_mut().map(|filter| filter.verdict(event));
-        verdicts
-            .into_iter()
-            .find(|verdict| *verdict != FilterVerdict::Accept)
-            .unwrap_or(FilterVerdict::Accept)
+        let mut verdict = FilterVerdict::Accept;
+        for filter in self {
+            if verdict.is_accepting() {
+                verdict.followed_by(filter.verdict(event));
+            }
+        }
+        verdict
     }
 
     fn verdicts(&mut self, events: &[Event]) -> Vec<FilterVerdict> {
@@ -228,15 +247,13 @@ impl Filter for Vec<Box<dyn Filter>> {
             // Each filter judges the events that all filters before it have accepted, as many at a
             // time as are one behind the other.
             let mut begin = 0;
-            for run in
-                verdicts.chunk_by_mut(|a, b| (*a == FilterVerdict::Accept) == (*b == FilterVerdict::Accept))
-            {
+            for run in verdicts.chunk_by_mut(|a, b| a.is_accepting() == b.is_accepting()) {
                 let events = &events[begin..begin + run.len()];
                 begin += run.len();
-                if run[0] == FilterVerdict::Accept {
+                if run[0].is_accepting() {
                     let mut judged = filter.verdicts(events).into_iter();
                     for (verdict, event) in run.iter_mut().zip(events) {
-                        *verdict = judged.next().unwrap_or_else(|| filter.verdict(event));
+                        verdict.followed_by(judged.next().unwrap_or_else(|| filter.verdict(event)));
                     }
                 }
             }

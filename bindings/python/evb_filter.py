@@ -5,7 +5,7 @@
     run(lambda event: event[0].as_numpy().sum() > 3)   # keep events by the bytes of source 0
 
 evb starts this program and gives it events; `run` calls the function for each event, keeps the event if the result is
-true, and returns when evb ends. Payloads are views of the memory that evb shares, without a copy, and are valid until
+true or a `Tag`, and returns when evb ends. Payloads are views of the memory that evb shares, without a copy, and are valid until
 the function returns. This file needs nothing but Python 3.8 and its standard library, and NumPy for `as_numpy`.
 docs/reference/filter.md in evb's repository describes the filter and its protocol.
 """
@@ -23,7 +23,7 @@ _MAGIC = b"EVBF"
 _GREETING = struct.Struct("<4sHHQ")
 _READY = struct.Struct("<4sHH")
 _ANNOUNCED = struct.Struct("<QQII")
-_ANSWER = struct.Struct("<QB7x")
+_ANSWER = struct.Struct("<QQQ")
 _RECORD = struct.Struct("<4sIQQQQQQI4sHHI")
 _FRAGMENT = struct.Struct("<HBBIQQ")
 _MOST = 1 << 16
@@ -100,6 +100,13 @@ def _greeted(channel):
     return memory
 
 
+class Tag(int):
+    """A result of judge that keeps the event, with this number from 0 to 2**64 - 1 as its tag in the file."""
+
+    def __bool__(self):
+        return True
+
+
 def run(judge):
     """Calls judge(event) for each event until evb ends, and keeps the events for which the result is true."""
     try:
@@ -116,7 +123,7 @@ def run(judge):
             if kind != 1:
                 continue
             kept = judge(Event(memory[offset : offset + length]))
-            answers.append(_ANSWER.pack(event, bool(kept)))
+            answers.append(_ANSWER.pack(event, bool(kept), kept if isinstance(kept, Tag) else 0))
             # Answers wait for others, but not for events that take long.
             if time.monotonic() - since > _PATIENCE or len(answers) == 64:
                 channel.send(b"".join(answers))

@@ -346,7 +346,7 @@ async fn run<S: Sink>(
         }
         let mut verdicts = filter.verdicts(&batch).into_iter();
         show_filter.send_replace(filter.report());
-        let mut fates: Vec<Fate> = batch.iter().map(|event| fate(event, verdicts.next())).collect();
+        let mut fates: Vec<Fate> = batch.iter_mut().map(|event| fate(event, verdicts.next())).collect();
         let written = |fate: &Fate| matches!(fate, Fate::Written);
         let mut left: Vec<usize> = (0..batch.len()).filter(|index| written(&fates[*index])).collect();
         while !left.is_empty() {
@@ -422,11 +422,15 @@ async fn write<S: Sink>(
     Ok(())
 }
 
-/// Returns the outcome of an event after the filter; `Written` stands for an event that goes on to
-/// the sink.
-fn fate(event: &Event, verdict: Option<FilterVerdict>) -> Fate {
+/// Tags an event as its verdict says, and returns its outcome after the filter; `Written` stands for
+/// an event that goes on to the sink.
+fn fate(event: &mut Event, verdict: Option<FilterVerdict>) -> Fate {
     let cause = match verdict {
         Some(FilterVerdict::Accept) => return Fate::Written,
+        Some(FilterVerdict::Tag(tag)) => {
+            event.tag = tag;
+            return Fate::Written;
+        }
         Some(FilterVerdict::Reject) => return Fate::Rejected,
         Some(FilterVerdict::Corrupt { source_id, problem }) => {
             format!("wrong content from source {source_id}: {problem}")

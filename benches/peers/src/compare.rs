@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 /// The workloads of a comparison, if none are given: sources x builders x bytes per fragment.
-const WORKLOADS: [&str; 3] = ["1x1x1000000", "4x4x1000000", "4x4x1000"];
+const WORKLOADS: [&str; 4] = ["1x1x1000000", "4x4x1000000", "4x4x1000", "4x4x100"];
 
 /// The arguments of a comparison.
 #[derive(Args, Clone, Debug)]
@@ -59,6 +59,9 @@ pub struct Comparison {
     /// be repeated.
     #[arg(long, default_values_t = WORKLOADS.map(str::to_owned))]
     workload: Vec<String>,
+    /// Triggers per second, the same for all programs; by default, as fast as possible.
+    #[arg(long)]
+    rate: Option<f64>,
     /// Duration of every run, in seconds.
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
@@ -120,6 +123,7 @@ impl Comparison {
     /// Rejects impossible arguments before the first run starts.
     fn check(&self, workloads: &[Workload]) -> Result<()> {
         ensure!(self.repeats > 0, "--repeats must be at least 1");
+        ensure!(self.rate.is_none_or(|rate| rate.is_finite() && rate > 0.0), "--rate must be positive");
         // If the port buffer is unknown, evbd requests megabytes at once: fine on loopback, too
         // much for a switch port.
         let states = |key: &str| self.lines().iter().any(|line| line.contains(key));
@@ -144,14 +148,15 @@ pub fn compare(comparison: &Comparison) -> Result<()> {
         for _ in 0..comparison.repeats {
             let mut turn = Vec::new();
             if let Some(program) = &comparison.evbd {
-                let settings = evbd::Settings { slots: comparison.slots, lines: &lines };
+                let settings =
+                    evbd::Settings { slots: comparison.slots, rate: comparison.rate, lines: &lines };
                 turn.push(evbd::run(place, program, *workload, comparison.seconds, settings)?);
             }
             if comparison.iperf3 {
-                turn.push(iperf3::run(place, *workload, comparison.seconds)?);
+                turn.push(iperf3::run(place, *workload, comparison.seconds, comparison.rate)?);
             }
             for program in ["plain", "zeromq"] {
-                let work = Work::of(workload.size, comparison.seconds);
+                let work = Work { rate: comparison.rate, ..Work::of(workload.size, comparison.seconds) };
                 turn.push(launch::run(place, program, workload.sources, workload.builders, &work)?);
             }
             turn.iter().for_each(|report| eprintln!("{report}"));

@@ -13,7 +13,7 @@
 //     }
 //
 // evb starts the program and gives it events; `run` calls the function for each event, keeps the
-// event if the result is true, and returns when evb ends. Payloads are in the memory that evb
+// event if the result is true or an `evb::filter::Tag`, and returns when evb ends. Payloads are in the memory that evb
 // shares, without a copy, and are valid until the function returns.
 //
 // `docs/reference/filter.md` in evb's repository describes the filter and its protocol.
@@ -39,6 +39,21 @@ using file::Fragment;
 
 /// The version of the protocol.
 inline constexpr std::uint16_t protocol_version = 1;
+
+/// A verdict that keeps the event, with this number as its tag in the file.
+struct Tag {
+    std::uint64_t number;
+};
+
+/// A verdict on an event: true, false, or a tag. A function that may return either says so:
+/// `[](const Event& event) -> Verdict { ... }`.
+struct Verdict {
+    Verdict(bool is_kept) : kept(is_kept) {}
+    Verdict(Tag given) : kept(true), tag(given.number) {}
+
+    bool kept;
+    std::uint64_t tag = 0;
+};
 
 namespace detail {
 
@@ -138,12 +153,13 @@ int run(Judge judge) {
                 continue;
             }
             if (!detail::decode(bytes, layout, event)) return detail::failed("evb gave a record that is damaged");
-            const bool kept = judge(std::as_const(event));
+            const Verdict verdict = judge(std::as_const(event));
             answers.insert(answers.end(), at, at + 8);
-            answers.insert(answers.end(), {static_cast<std::uint8_t>(kept), 0, 0, 0, 0, 0, 0, 0});
+            answers.insert(answers.end(), {static_cast<std::uint8_t>(verdict.kept), 0, 0, 0, 0, 0, 0, 0});
+            for (int bit = 0; bit < 64; bit += 8) answers.push_back(static_cast<std::uint8_t>(verdict.tag >> bit));
             // Answers wait for others, but not for events that take long.
             const auto now = std::chrono::steady_clock::now();
-            if (now - since < patience && answers.size() < 64 * 16) continue;
+            if (now - since < patience && answers.size() < 64 * 24) continue;
             if (!tell()) return 0;
             since = now;
         }

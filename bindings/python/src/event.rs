@@ -21,7 +21,7 @@ type Fragment = (u16, u64, u64, u8, u32, Memory);
 
 /// Id, run, epoch, builder, times of the trigger in ns (builder's clock and UTC), and run id of an
 /// event.
-type Head = (u64, u32, u64, u16, u64, u64, String);
+type Head = (u64, u32, u64, u16, u64, u64, String, u64);
 
 /// Ids of sources without a fragment, and the codes of the causes.
 type Sources = (Vec<u16>, Vec<u8>);
@@ -38,7 +38,7 @@ impl Event {
         let event = &self.0;
         let (run, epoch, builder) = (event.run.number(), event.epoch.number(), event.builder.number());
         let (triggered, utc) = (event.triggered.as_nanos(), event.utc.as_nanos());
-        (event.id.number(), run, epoch, builder, triggered, utc, digits(event.run_id))
+        (event.id.number(), run, epoch, builder, triggered, utc, digits(event.run_id), event.tag)
     }
 
     fn missing(&self) -> Sources {

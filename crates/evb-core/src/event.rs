@@ -227,6 +227,9 @@ pub struct Event {
     /// Sources that do not owe the event a fragment, because they are excluded or expendable, and
     /// did not contribute one; ascending.
     pub absent: Vec<MissingSource>,
+    /// Number that a filter gave the event, with a meaning that the experiment chooses; 0 if none
+    /// did.
+    pub tag: u64,
     pub(crate) fragments: Vec<Contribution>,
     pub(crate) arena: bytes::Bytes,
 }

@@ -15,10 +15,10 @@ use serde_json::Value;
 
 const EVBD: &str = env!("CARGO_BIN_EXE_evbd");
 
-/// Keeps events whose id is no multiple of 3; says in a directory that it runs.
+/// Keeps events whose id is no multiple of 3, with the id as tag; says in a directory that it runs.
 const WORKER: &str = r#"
 import os, sys, time
-from evb_filter import run
+from evb_filter import Tag, run
 
 open(os.path.join(sys.argv[1], "pid-%d" % os.getpid()), "w").close()
 print("worker ready", flush=True)
@@ -26,7 +26,7 @@ print("worker ready", flush=True)
 def judge(event):
     assert event.complete and len(event) == 2 and len(event[1].payload) == 1000, event.id
     time.sleep(0.002)
-    return event.id % 3
+    return event.id % 3 > 0 and Tag(event.id)
 
 run(judge)
 "#;
@@ -102,17 +102,18 @@ filter = {{ kind = "process", {filter} }}
         serde_json::from_slice(&fs::read(self.path("summary.json")).unwrap()).unwrap()
     }
 
-    /// Returns the ids of the written events, those of each file in its order.
-    fn written(&self) -> Vec<u64> {
-        let mut ids = Vec::new();
+    /// Returns the ids and tags of the written events, those of each file in its order.
+    fn written(&self) -> Vec<(u64, u64)> {
+        let mut events = Vec::new();
         for path in files_at(&self.path("out")).unwrap() {
             let stream = EventStream::new(fs::File::open(&path).unwrap(), path).unwrap();
-            let of_file: Vec<u64> = stream.map(|record| record.unwrap().event.number()).collect();
+            let records = stream.map(|record| record.unwrap());
+            let of_file: Vec<_> = records.map(|record| (record.event.number(), record.tag)).collect();
             assert!(of_file.is_sorted(), "{of_file:?}");
-            ids.extend(of_file);
+            events.extend(of_file);
         }
-        ids.sort_unstable();
-        ids
+        events.sort_unstable();
+        events
     }
 }
 
@@ -142,8 +143,10 @@ fn workers_that_are_killed_ten_times_a_second_lose_no_event() {
     let rejected = events["rejected"].as_u64().unwrap();
     assert_eq!(events["lost"], 0, "{summary:#}");
     assert_eq!(written.len() as u64 + rejected, EVENTS, "{summary:#}\n{log}");
-    // An event at which two workers were killed by chance is kept.
-    let wrong = written.iter().filter(|id| id.is_multiple_of(3)).count() as u64;
+    // An event at which two workers were killed by chance is kept, without a tag.
+    let wrong = written.iter().filter(|(id, _)| id.is_multiple_of(3)).count() as u64;
+    let untagged = written.iter().filter(|(id, tag)| tag != id).collect::<Vec<_>>();
+    assert!(untagged.iter().all(|(_, tag)| *tag == 0) && untagged.len() <= 2 + killed / 20, "{untagged:?}");
     assert_eq!(rejected, EVENTS / 3 - wrong, "{log}");
     assert!(wrong as usize <= 2 + killed / 20, "{wrong} of {killed}\n{log}");
     assert_eq!(output.status.code(), Some(if wrong > 0 { 1 } else { 0 }), "{log}");
@@ -197,7 +200,9 @@ fn a_worker_in_cpp_judges_by_the_bytes() {
     let output = system.start().wait_with_output().unwrap();
     let (log, summary) = (log(&output), system.summary());
     assert_eq!(output.status.code(), Some(0), "{log}");
-    let kept = system.written().len() as u64;
+    let written = system.written();
+    let kept = written.len() as u64;
     assert!(kept > 0 && kept < 200, "{kept}");
+    assert!(written.iter().all(|(_, tag)| (1..=2).contains(tag)), "{written:?}");
     assert_eq!(kept + summary["events"]["rejected"].as_u64().unwrap(), 200);
 }

@@ -181,7 +181,7 @@ fn line(record: &Record, options: ListOptions, out: &mut dyn Write) -> io::Resul
         record.payload_size().count(),
         record.offset,
     )?;
-    writeln!(out, "{}", state(&record.missing, &record.absent))?;
+    writeln!(out, "{}{}", state(&record.missing, &record.absent), tag(record.tag))?;
     if options.fragments {
         for fragment in &record.fragments {
             writeln!(
@@ -220,6 +220,11 @@ fn remarks(state: Alignment, lost_packets: u32) -> String {
     text
 }
 
+/// Returns the tag of an event, if it has one.
+fn tag(tag: u64) -> String {
+    if tag == 0 { String::new() } else { format!(", tag {tag}") }
+}
+
 /// Says whether an event is complete, and names the sources that did not contribute.
 fn state(missing: &[MissingSource], absent: &[MissingSource]) -> String {
     let mut state = match missing {
@@ -253,14 +258,15 @@ pub fn hex(event: &Event, out: &mut dyn Write) -> io::Result<()> {
 fn show(event: &Event, payloads: bool, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,
-        "event {}, run {}, epoch {}, builder {}, triggered {}{}, {}",
+        "event {}, run {}, epoch {}, builder {}, triggered {}{}, {}{}",
         event.id,
         event.run,
         event.epoch,
         event.builder,
         event.triggered,
         if event.utc.is_known() { format!(", {}", event.utc) } else { String::new() },
-        event.payload_size()
+        event.payload_size(),
+        tag(event.tag)
     )?;
     if !event.is_whole() {
         writeln!(out, "{}", state(&event.missing, &event.absent))?;

@@ -357,6 +357,7 @@ pub(crate) fn event_of(record: &Record, bytes: Vec<u8>) -> Result<Event, Flaw> {
     event.utc = record.utc;
     event.missing.clone_from(&record.missing);
     event.absent.clone_from(&record.absent);
+    event.tag = record.tag;
     let mut rest = Payload::from(bytes);
     for fragment in &record.fragments {
         let payload = rest.split_to(fragment.length as usize);

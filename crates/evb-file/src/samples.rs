@@ -45,6 +45,7 @@ pub(crate) fn options_1(rotate_at: u64) -> WriterOptions {
 pub(crate) fn in_version_1(event: &Event) -> Event {
     let mut event = event.clone();
     (event.run_id, event.utc, event.absent) = (RunId::UNKNOWN, Utc::UNKNOWN, Vec::new());
+    event.tag = 0;
     event.missing.iter_mut().for_each(|missing| missing.cause = Cause::Unknown);
     with_states(&event, |_| Alignment::Unchecked)
 }
@@ -54,6 +55,7 @@ fn with_states(event: &Event, state: impl Fn(usize) -> Alignment) -> Event {
     let mut other = Event::empty(event.id, event.run, event.epoch, event.builder);
     (other.run_id, other.triggered, other.utc) = (event.run_id, event.triggered, event.utc);
     (other.missing, other.absent) = (event.missing.clone(), event.absent.clone());
+    other.tag = event.tag;
     for (place, part) in event.fragments().enumerate() {
         other.add_judged(part.source, part.timestamp, state(place), part.payload.to_vec().into());
         other.set_lost_packets(part.source, part.lost_packets);
@@ -127,6 +129,7 @@ prop_compose! {
         epoch in any::<u64>(),
         triggered in any::<u64>(),
         utc in any::<u64>(),
+        tag in prop_oneof![Just(0), any::<u64>()],
         missing in prop::collection::vec(any::<(u16, u8)>(), 0..5),
         absent in prop::collection::vec(any::<(u16, u8)>(), 0..5),
         fragments in prop::collection::vec((any::<u16>(), any::<u64>(), 0u8..4, payload()), 0..6),
@@ -134,7 +137,7 @@ prop_compose! {
         let mut event = Event::empty(EventId::new(id), RUN, Epoch::new(epoch), BUILDER);
         event.triggered = Instant::from_nanos(triggered);
         let entry = |(id, code)| MissingSource::new(SourceId::new(id), Cause::from_code(code));
-        (event.run_id, event.utc) = (RUN_ID, Utc::from_nanos(utc));
+        (event.run_id, event.utc, event.tag) = (RUN_ID, Utc::from_nanos(utc), tag);
         event.missing = missing.into_iter().map(entry).collect();
         event.absent = absent.into_iter().map(entry).collect();
         for (source, timestamp, code, payload) in fragments {

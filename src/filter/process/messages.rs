@@ -18,7 +18,7 @@ use rustix::{
     },
 };
 
-use super::RECORD_LIMIT;
+use super::{super::FilterVerdict, RECORD_LIMIT};
 
 /// Version of the protocol.
 pub(super) const VERSION: u16 = 1;
@@ -30,7 +30,7 @@ const MAGIC: [u8; 4] = *b"EVBF";
 pub(super) const GREETING: usize = 8;
 
 /// Size of a worker's answer about one event.
-pub(super) const ANSWER: usize = 16;
+pub(super) const ANSWER: usize = 24;
 
 /// Limit of the events that one worker has at a time.
 pub(super) const QUEUE: usize = 64;
@@ -115,17 +115,18 @@ pub(super) fn check_greeting(message: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Reads the answers in a message, each an event and whether it is kept; returns what is wrong with
-/// one.
-pub(super) fn answers(message: &[u8]) -> impl Iterator<Item = Result<(EventId, bool), String>> {
+/// Reads the answers in a message, each an event and its verdict; returns what is wrong with one.
+pub(super) fn answers(message: &[u8]) -> impl Iterator<Item = Result<(EventId, FilterVerdict), String>> {
     let (answers, rest) = message.as_chunks::<ANSWER>();
     let rest = (!rest.is_empty())
         .then(|| Err(format!("sent a message of {} bytes, which is not whole answers", message.len())));
     let read = |answer: &[u8; ANSWER]| {
-        let [a, b, c, d, e, f, g, h, verdict, zeros @ ..] = *answer;
-        let event = EventId::new(u64::from_le_bytes([a, b, c, d, e, f, g, h]));
-        match verdict {
-            0 | 1 if zeros == [0; 7] => Ok((event, verdict == 1)),
+        let [event, verdict, tag] = *answer.as_chunks().0 else { return Err(String::new()) };
+        let (event, tag) = (EventId::new(u64::from_le_bytes(event)), u64::from_le_bytes(tag));
+        match (u64::from_le_bytes(verdict), tag) {
+            (0, 0) => Ok((event, FilterVerdict::Reject)),
+            (1, 0) => Ok((event, FilterVerdict::Accept)),
+            (1, tag) => Ok((event, FilterVerdict::Tag(tag))),
             _ => Err(format!("sent a verdict on event {event} that is neither keep nor drop")),
         }
     };

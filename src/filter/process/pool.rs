@@ -326,13 +326,12 @@ impl WorkerPool {
             return Ok(());
         }
         for answer in answers(message) {
-            let answer = answer.and_then(|(event, is_kept)| Ok((process.take_answer(event, now)?, is_kept)));
-            let (place, is_kept) = answer.map_err(WorkerFault::Nonsense)?;
-            let (count, verdict) = match is_kept {
-                true => (&mut self.report.kept, FilterVerdict::Accept),
-                false => (&mut self.report.dropped, FilterVerdict::Reject),
-            };
-            *count += 1;
+            let answer = answer.and_then(|(event, verdict)| Ok((process.take_answer(event, now)?, verdict)));
+            let (place, verdict) = answer.map_err(WorkerFault::Nonsense)?;
+            match verdict.is_accepting() {
+                true => self.report.kept += 1,
+                false => self.report.dropped += 1,
+            }
             self.report.judged += 1;
             batch.decide(place, verdict);
             self.waits = None;

@@ -59,7 +59,11 @@ fn events(ids: impl IntoIterator<Item = u64>) -> Vec<Event> {
 }
 
 fn right(event: &Event) -> FilterVerdict {
-    if event.id.number().is_multiple_of(3) { FilterVerdict::Reject } else { FilterVerdict::Accept }
+    match event.id.number() {
+        id if id.is_multiple_of(3) => FilterVerdict::Reject,
+        id if id.is_multiple_of(2) => FilterVerdict::Tag(id),
+        _ => FilterVerdict::Accept,
+    }
 }
 
 #[track_caller]

@@ -1,5 +1,5 @@
 //! Runs evbd on a workload: one process per role, sources that generate data, builders that discard
-//! it, triggers as fast as possible.
+//! it, triggers as fast as possible or at a rate.
 
 use super::Workload;
 use crate::children::{Role, Usage};
@@ -22,6 +22,8 @@ const GRACE: Duration = Duration::from_secs(60);
 pub struct Settings<'a> {
     /// Number of outstanding events per builder.
     pub slots: Option<u32>,
+    /// Triggers per second; `None`: as fast as possible.
+    pub rate: Option<f64>,
     /// Additional lines of evbd's configuration, each as `section: line`.
     pub lines: &'a [String],
 }
@@ -127,7 +129,10 @@ pub fn configuration(
     let mut text =
         format!("[run]\nduration = \"{} ms\"\nseed = 1\n{}\n", (seconds * 1e3).round(), more("run"));
     write!(text, "[supervisor]\nlisten = \"{}:{supervisor}\"\n", at(Host::Supervisor))?;
-    text.push_str("trigger = { kind = \"as-fast-as-possible\" }\n");
+    match settings.rate {
+        Some(rate) => writeln!(text, "trigger = {{ kind = \"periodic\", rate = \"{rate} Hz\" }}")?,
+        None => text.push_str("trigger = { kind = \"as-fast-as-possible\" }\n"),
+    }
     if let Some(slots) = settings.slots {
         writeln!(text, "slots = {slots}")?;
     }

@@ -18,8 +18,9 @@ const LISTENING: (Duration, Duration) = (Duration::from_millis(300), Duration::f
 /// Time allowed for a run in addition to its duration.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// Runs `iperf3` once and reports the bytes that its servers received.
-pub fn run(place: Place, workload: Workload, seconds: f64) -> Result<Report> {
+/// Runs `iperf3` once and reports the bytes that its servers received. The rate, in events/s, is
+/// shared by the streams of each source.
+pub fn run(place: Place, workload: Workload, seconds: f64, rate: Option<f64>) -> Result<Report> {
     let directory = tempfile::Builder::new().prefix("evb-peers-").tempdir()?;
     let limit = Duration::from_secs_f64(seconds) + GRACE;
     let drops = place.drops()?;
@@ -38,8 +39,10 @@ pub fn run(place: Place, workload: Workload, seconds: f64) -> Result<Report> {
     for (port, i, j) in &pairs {
         let (address, asked) = (place.address(Host::Builder(*j)), seconds.ceil().to_string());
         let log = said(*port).display().to_string();
-        let arguments = ["-c", &address, "-p", &port.to_string(), "-t", &asked, "-J", "--logfile", &log]
-            .map(str::to_owned);
+        let bits = rate.map_or(0.0, |rate| rate * 8.0 * workload.size as f64 / f64::from(workload.builders));
+        let (port, bits) = (port.to_string(), bits.to_string());
+        let arguments =
+            ["-c", &address, "-p", &port, "-t", &asked, "-b", &bits, "-J", "--logfile", &log].map(str::to_owned);
         roles.push(start(Host::Source(*i), "iperf3's client", &arguments.each_ref().map(String::as_str))?);
     }
     let mut usage = Usage::default();

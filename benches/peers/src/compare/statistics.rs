@@ -35,6 +35,8 @@ pub struct Summary {
     pub peak_rss_bytes_max: u64,
     /// Median over the runs of the processor time of all processes, in seconds per GB of payload.
     pub cpu_s_per_gb: f64,
+    /// Median over the runs of the processor time of all processes, in seconds per million events.
+    pub cpu_s_per_million_events: f64,
     /// Number of events that never became complete, summed over all runs.
     pub incomplete: u64,
     /// Number of packets that the ports of the lab's switch dropped, summed over all runs.
@@ -73,6 +75,7 @@ fn summary(program: &str, runs: &[&Report]) -> Summary {
         events_per_s_min: rates.iter().copied().fold(f64::INFINITY, f64::min),
         events_per_s_max: rates.iter().copied().fold(0.0, f64::max),
         cpu_s_per_gb: median(runs.iter().map(|run| cpu_s_per_gb(run)).collect()),
+        cpu_s_per_million_events: median(runs.iter().map(|run| cpu_s_per_million_events(run)).collect()),
         peak_rss_bytes_max: runs.iter().map(|run| run.peak_rss_bytes_max).max().unwrap_or(0),
         incomplete: runs.iter().map(|run| run.incomplete).sum(),
         drops: runs.iter().map(|run| run.drops).sum(),
@@ -84,6 +87,10 @@ fn summary(program: &str, runs: &[&Report]) -> Summary {
 fn cpu_s_per_gb(run: &Report) -> f64 {
     let bytes = (run.complete + run.incomplete) as f64 * f64::from(run.sources) * run.size as f64;
     run.cpu_seconds / bytes * 1e9
+}
+
+fn cpu_s_per_million_events(run: &Report) -> f64 {
+    run.cpu_seconds / (run.complete + run.incomplete) as f64 * 1e6
 }
 
 /// Returns the median: the middle value, or the mean of the two middle values.
@@ -100,13 +107,14 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 /// Formats the rows as a table for people.
 pub fn table(rows: &[Row]) -> String {
     let mut text = format!(
-        "{:<18} {:<8} {:>12} {:>25} {:>9} {:>9} {:>9} {:>10} {:>8} {:>10} {:>10}\n",
+        "{:<18} {:<8} {:>12} {:>25} {:>9} {:>9} {:>13} {:>9} {:>10} {:>8} {:>10} {:>10}\n",
         "workload",
         "program",
         "events/s",
         "(min .. max)",
         "Gbit/s",
         "CPU s/GB",
+        "CPU s/Mevents",
         "RSS MB",
         "incomplete",
         "drops",
@@ -122,12 +130,13 @@ pub fn table(rows: &[Row]) -> String {
             };
             let _ = writeln!(
                 text,
-                "{:<18} {:<8} {:>12.0} {range:>25} {:>9.2} {:>9.2} {:>9.0} {:>10} {:>8} {:>10} {:>10}",
+                "{:<18} {:<8} {:>12.0} {range:>25} {:>9.2} {:>9.2} {:>13.2} {:>9.0} {:>10} {:>8} {:>10} {:>10}",
                 format!("{sources}x{builders} {size} B"),
                 one.program,
                 one.events_per_s,
                 one.payload_bytes_per_s * 8e-9,
                 one.cpu_s_per_gb,
+                one.cpu_s_per_million_events,
                 one.peak_rss_bytes_max as f64 / 1e6,
                 one.incomplete,
                 one.drops.map_or_else(|| "–".to_owned(), |drops| drops.to_string()),

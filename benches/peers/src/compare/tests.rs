@@ -50,7 +50,8 @@ fn processor_time_is_per_gb_of_all_events() {
     // 250 000 events of 4 kB are 1 GB.
     let mut run = run("evb", 1000, 1.0);
     (run.complete, run.incomplete, run.cpu_seconds) = (200_000, 50_000, 0.75);
-    assert_eq!(rows(&[workload], &[run])[0].programs[0].cpu_s_per_gb, 0.75);
+    let summary = &rows(&[workload], &[run])[0].programs[0];
+    assert_eq!((summary.cpu_s_per_gb, summary.cpu_s_per_million_events), (0.75, 3.0));
 }
 
 #[test]
@@ -80,12 +81,12 @@ fn the_configuration_names_every_role_and_setting() {
     let text = configuration(
         workload,
         0.5,
-        Settings { slots: Some(7), lines: &lines },
+        Settings { slots: Some(7), rate: Some(50.0), lines: &lines },
         &loopback(&[7000, 7101, 7102]),
     );
     let text = text.expect("good settings");
     for due in
-        ["duration = \"500 ms\"", "slots = 7", "size = \"1000 B\"", "budget = \"8 MB\"", "127.0.0.1:7102"]
+        ["duration = \"500 ms\"", "rate = \"50 Hz\"", "slots = 7", "size = \"1000 B\"", "budget = \"8 MB\"", "127.0.0.1:7102"]
     {
         assert!(text.contains(due), "{due} in\n{text}");
     }
@@ -93,7 +94,7 @@ fn the_configuration_names_every_role_and_setting() {
     assert_eq!(text.matches("port = \"p\"").count(), 2);
     let wrong = ["shape: x = 1".to_owned()];
     assert!(
-        configuration(workload, 1.0, Settings { slots: Some(1), lines: &wrong }, &loopback(&[1, 2, 3]))
+        configuration(workload, 1.0, Settings { slots: Some(1), rate: None, lines: &wrong }, &loopback(&[1, 2, 3]))
             .is_err()
     );
 }
@@ -103,7 +104,7 @@ fn in_the_lab_every_role_has_the_address_of_its_host() {
     let workload = Workload { sources: 2, builders: 2, size: 1000 };
     let sites = Sites { place: Place::Lab, ports: vec![7000; 3] };
     let text =
-        configuration(workload, 1.0, Settings { slots: None, lines: &[] }, &sites).expect("good settings");
+        configuration(workload, 1.0, Settings { slots: None, rate: None, lines: &[] }, &sites).expect("good settings");
     for due in [
         "listen = \"10.77.3.1:7000\"",
         "bind = \"10.77.1.1\"",

@@ -116,6 +116,7 @@ class Event:
         "missing",
         "run",
         "run_id",
+        "tag",
         "triggered_ns",
         "utc_ns",
     )
@@ -134,6 +135,8 @@ class Event:
     """The time of the trigger: nanoseconds on the builder's monotonic clock."""
     utc_ns: int
     """The time of the trigger: nanoseconds since 1970-01-01 UTC, on the run's scale; 0: unknown."""
+    tag: int
+    """The number that a filter gave the event; 0 if none did."""
     missing: tuple[int, ...]
     """The ids of the sources that owe the event a fragment and did not contribute one."""
     absent: tuple[int, ...]
@@ -143,12 +146,12 @@ class Event:
 
     def __init__(
         self,
-        head: tuple[int, int, int, int, int, int, str],
+        head: tuple[int, int, int, int, int, int, str, int],
         missing: tuple[Sequence[int], Iterable[int]],
         absent: tuple[Sequence[int], Iterable[int]],
         fragments: Sequence[Fragment],
     ) -> None:
-        self.id, self.run, self.epoch, self.builder, self.triggered_ns, self.utc_ns, self.run_id = head
+        self.id, self.run, self.epoch, self.builder, self.triggered_ns, self.utc_ns, self.run_id, self.tag = head
         self.missing, self._missing_causes = tuple(missing[0]), bytes(missing[1])
         self.absent, self._absent_causes = tuple(absent[0]), bytes(absent[1])
         self.fragments = tuple(fragments)

@@ -73,6 +73,8 @@ pub struct Record {
     /// Sources that do not owe the event a fragment, because they are excluded or expendable, and
     /// did not contribute one.
     pub absent: Vec<MissingSource>,
+    /// The number that a filter gave the event; 0 if none did.
+    pub tag: u64,
     /// The descriptions of the fragments, in the order of their payloads in the record.
     pub fragments: Vec<FragmentEntry>,
     /// The reason why this reader must not use the record, whose head is intact.

@@ -305,6 +305,7 @@ proptest! {
             prop_assert_eq!((record.triggered, record.utc), (event.triggered, event.utc));
             prop_assert_eq!(&record.missing, &event.missing);
             prop_assert_eq!(&record.absent, &event.absent);
+            prop_assert_eq!(record.tag, event.tag);
             prop_assert_eq!(record.payload_size(), event.payload_size());
             prop_assert_eq!(record.end(), 64 + size);
             let states = event.fragments().map(|part| part.alignment);

@@ -3,19 +3,23 @@ use std::os::fd::AsFd as _;
 use evb_core::{id::EventId, rng::Rng};
 use rustix::net::{SendFlags, send};
 
-use super::{ANSWER, Heard, QUEUE, answers, channel, check_greeting, greet, hear};
+use super::{ANSWER, FilterVerdict, Heard, QUEUE, answers, channel, check_greeting, greet, hear};
 
-fn answer(event: u64, verdict: u8) -> Vec<u8> {
-    [&event.to_le_bytes()[..], &[verdict, 0, 0, 0, 0, 0, 0, 0]].concat()
+fn answer(event: u64, verdict: u64, tag: u64) -> Vec<u8> {
+    [event.to_le_bytes(), verdict.to_le_bytes(), tag.to_le_bytes()].concat()
 }
 
 #[test]
 fn answers_are_read_up_to_the_first_that_is_wrong() {
-    let message = [answer(7, 1), answer(8, 0), answer(9, 2), vec![0; 5]].concat();
+    let right = [answer(7, 1, 0), answer(8, 0, 0), answer(9, 1, u64::MAX)].concat();
+    let message = [right, answer(10, 2, 0), answer(10, 0, 1), vec![0; 5]].concat();
     let read: Vec<_> = answers(&message).collect();
-    assert_eq!(read[..2], [Ok((EventId::new(7), true)), Ok((EventId::new(8), false))]);
-    assert_eq!(read[2], Err("sent a verdict on event 9 that is neither keep nor drop".to_owned()));
-    assert_eq!(read[3], Err("sent a message of 53 bytes, which is not whole answers".to_owned()));
+    let verdicts = [FilterVerdict::Accept, FilterVerdict::Reject, FilterVerdict::Tag(u64::MAX)];
+    let expected: Vec<_> = (7..).map(EventId::new).zip(verdicts).map(Ok).collect();
+    assert_eq!(read[..3], expected);
+    let wrong = Err("sent a verdict on event 10 that is neither keep nor drop".to_owned());
+    assert_eq!(read[3..5], [wrong.clone(), wrong]);
+    assert_eq!(read[5], Err("sent a message of 125 bytes, which is not whole answers".to_owned()));
 }
 
 #[test]
@@ -46,9 +50,9 @@ fn a_message_that_is_too_long_is_told_by_its_length() {
     let mut buffer = [0; QUEUE * ANSWER];
     assert_eq!(hear(&ours, &mut buffer).unwrap(), Heard::Nothing);
     send(&theirs, &[1; QUEUE * ANSWER + 1], SendFlags::empty()).unwrap();
-    send(&theirs, &answer(7, 1), SendFlags::empty()).unwrap();
+    send(&theirs, &answer(7, 1, 0), SendFlags::empty()).unwrap();
     assert_eq!(hear(&ours, &mut buffer).unwrap(), Heard::TooLong(QUEUE * ANSWER + 1));
-    assert_eq!(hear(&ours, &mut buffer).unwrap(), Heard::Message(&answer(7, 1)));
+    assert_eq!(hear(&ours, &mut buffer).unwrap(), Heard::Message(&answer(7, 1, 0)));
     drop(theirs);
     assert_eq!(hear(&ours, &mut buffer).unwrap(), Heard::End);
     assert!(greet(&ours, 1, ours.as_fd()).is_err());

@@ -7,7 +7,7 @@ use evb_core::{
 
 use super::{
     super::{FileTag, FormatVersion, MAX_RECORD, MAX_SOURCES, aligned, pad, section},
-    ABSENT, FRAGMENT_ENTRY, INCOMPLETE, LOST_PACKETS, MISSING, MISSING_ENTRY, PREFIX, PREFIX_1,
+    ABSENT, EVENT_TAG, FRAGMENT_ENTRY, INCOMPLETE, LOST_PACKETS, MISSING, MISSING_ENTRY, PREFIX, PREFIX_1,
 };
 
 /// The offset of the file tag in a head of version 2.
@@ -18,9 +18,10 @@ fn head_size(event: &Event, fragments: usize, version: FormatVersion) -> u64 {
     let list = |sources: &[MissingSource]| section::size((MISSING_ENTRY * sources.len()) as u64);
     let lost = || if event.has_lost_packets() { section::size(4 * fragments as u64) } else { 0 };
     let lists = || if event.is_whole() { 0 } else { list(&event.missing) + list(&event.absent) + lost() };
+    let tag = || if event.tag == 0 { 0 } else { section::size(8) };
     let (prefix, rest) = match version {
         FormatVersion::One => (PREFIX_1, aligned(2 * event.missing.len() as u64)),
-        FormatVersion::Two => (PREFIX, lists()),
+        FormatVersion::Two => (PREFIX, lists() + tag()),
     };
     prefix as u64 + FRAGMENT_ENTRY * fragments as u64 + rest + 8
 }
@@ -76,10 +77,13 @@ pub(crate) fn encode_head(event: &Event, length: u64, tag: &FileTag, out: &mut V
             }
             pad(out, start);
         }
-        FormatVersion::Two if event.is_whole() => {}
+        FormatVersion::Two if event.is_whole() && event.tag == 0 => {}
         FormatVersion::Two => {
             section::push(out, start, MISSING, true, &entries(&event.missing));
             section::push(out, start, ABSENT, true, &entries(&event.absent));
+            if event.tag != 0 {
+                section::push(out, start, EVENT_TAG, false, &event.tag.to_le_bytes());
+            }
             if event.has_lost_packets() {
                 let lost = event.fragments().flat_map(|fragment| fragment.lost_packets.to_le_bytes());
                 section::push(out, start, LOST_PACKETS, false, &lost.collect::<Vec<u8>>());

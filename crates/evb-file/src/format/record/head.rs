@@ -151,6 +151,7 @@ impl Prefix {
             fragments,
             missing,
             absent: Sources::default(),
+            event_tag: 0,
             lost_packets: &[],
             refusal: None,
         };
@@ -185,6 +186,7 @@ impl Prefix {
             fragments,
             missing: Sources::default(),
             absent: Sources::default(),
+            event_tag: 0,
             lost_packets: &[],
             refusal: None,
         };
@@ -239,6 +241,8 @@ pub(crate) struct Head<'a> {
     fragments: &'a [[u8; FRAGMENT_ENTRY as usize]],
     missing: Sources<'a>,
     absent: Sources<'a>,
+    /// The tag of the event; 0 if it has none.
+    pub(crate) event_tag: u64,
     /// The number of lost packets of each fragment; empty if none lost any.
     lost_packets: &'a [[u8; 4]],
     /// The reason why this reader must not use the record.
@@ -263,8 +267,7 @@ impl<'a> Head<'a> {
         self.absent.iter()
     }
 
-    /// Takes the sections of a head. Returns `None` if they are malformed. Of the tag, which
-    /// no reader here needs, only the length is checked.
+    /// Takes the sections of a head. Returns `None` if they are malformed.
     fn take_sections(&mut self, sections: Sections<'a>) -> Option<()> {
         for section in sections {
             let section = section.ok()?;
@@ -272,10 +275,9 @@ impl<'a> Head<'a> {
             match section.kind {
                 MISSING => self.missing = Sources::of(section.body)?,
                 ABSENT => self.absent = Sources::of(section.body)?,
-                EVENT_TAG if length != 8 => return None,
+                EVENT_TAG => self.event_tag = u64::from_le_bytes(section.body.try_into().ok()?),
                 LOST_PACKETS if length != 4 * self.fragments.len() => return None,
                 LOST_PACKETS => self.lost_packets = section.body.as_chunks().0,
-                EVENT_TAG => {}
                 kind if section.is_required => {
                     self.refusal = self.refusal.or(Some(Flaw::UnknownSection(kind)));
                 }
@@ -313,6 +315,7 @@ impl<'a> Head<'a> {
             utc,
             missing: self.missing().collect(),
             absent: self.absent().collect(),
+            tag: self.event_tag,
             fragments: self.fragments().collect(),
             refusal,
         }
