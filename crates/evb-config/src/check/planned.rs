@@ -28,8 +28,7 @@ pub(super) fn planned(config: &Config, planning: &Planning) -> String {
                 rows.collect::<Vec<_>>()
             },
         );
-        page += "  The grant path is the time from a builder's request for data (grant) to the arrival of the first byte. A link is always full if that time is\n  \
-                 not above the third column; for a longer one, the last column has the bytes that would have to be under way.\n";
+        page += "  The grant path is the time from a builder's request for data (grant) to the first byte. Up to the third column, a link is always full.\n";
     }
     page + &limits(planning)
 }
@@ -40,10 +39,9 @@ const BEAR: [&str; 6] =
 /// Explains the columns of what a port must hold.
 fn bear_words(config: &Config) -> String {
     format!(
-        "  (N−1)·ℓ·Δt: the bytes that wait in the port if each of N sources sends a mean fragment at once, at rate ℓ of its link for a time Δt.\n  \
-           (Y−X)·Δt: those that wait if an event arrives at rate Y, that of all links and paces together, and leaves at rate X in a time Δt.\n  \
-           In brackets: as a part of the port's buffer; above 100 %, packets would be lost. The largest window is the most bytes that each lane (source\n  \
-           to builder) may have under way; the last column counts the lanes that fit with the `window` of [shaping], {}.\n",
+        "  (N−1)·ℓ·Δt: the bytes that wait in the port if N sources send a mean fragment at once, each at rate ℓ for Δt. (Y−X)·Δt: if an event arrives at\n  \
+           rate Y, that of all links and paces, and leaves at X. In brackets: as a part of the port's buffer; above 100 %, packets would be lost. Largest\n  \
+           window: the most bytes that a lane (source to builder) may have under way. Last column: lanes that fit with the `window` of [shaping], {}.\n",
         config.shaping.window
     )
 }
@@ -90,9 +88,8 @@ fn fast_hosts(paths: &GrantPaths, groups: &[Vec<&PortPlanning>]) -> String {
     }
     let head = ["port", "host's rate Y", "network's rate X", "path R", "busy Δt = X·R/Y", "buffer (Y−X)·Δt"];
     table("\nPlanning: a source that sends X·R at once, the bytes that fill the way", &head, &rows)
-        + "  R is the time from a builder's request (grant) to the first byte of its data. For Δt of each R, the source's link is busy, and then idle. If Y is\n  \
-           above X, the switch at which the rate falls to X must hold the buffer (line bytes), or packets are lost; a source that sends at X needs none\n  \
-           (`mode = \"token-bucket\"` in [shaping]).\n"
+        + "  R: from a builder's request (grant) to the first byte. For Δt of each R, the source's link is busy. If Y is above X, the switch at which the rate\n  \
+           falls to X must hold the buffer (line bytes), or packets are lost; a source that sends at X needs none (`mode = \"token-bucket\"`).\n"
 }
 
 fn fill_head(paths: &GrantPaths) -> [&'static str; 6] {

@@ -30,11 +30,13 @@ pub fn text(config: &Config, sums: &Sums, planning: &Planning) -> String {
     page += &table("\nMemory", &["of each", "at most", "may use"], &memory(sums));
     page += &descriptors(sums);
     page += &planned(config, planning);
-    page += "\nRates and loads are line bytes (L2 + 24 per packet); budgets, windows and bursts are buffer bytes (L2 frames).\n";
-    if page.contains('?') {
-        page += "A ? stands for what [network] does not state or what is not known before the run, and is not checked.\n";
-    }
-    page
+    let unknown = match page.contains('?') {
+        true => " A ? is not stated in [network] or not known before the run.",
+        false => "",
+    };
+    page + "\nRates and loads are line bytes (L2 + 24 per packet); budgets, windows and bursts are buffer bytes (L2 frames)."
+        + unknown
+        + "\n"
 }
 
 /// The row of links whose rate the configuration does not state.
