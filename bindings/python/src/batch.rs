@@ -78,6 +78,7 @@ pub(crate) fn only(batch: evb::file::Batch, wanted: Wanted) -> evb::file::Batch 
         kept.run_ids.push(batch.run_ids[row]);
         kept.triggered.push(batch.triggered[row]);
         kept.utc.push(batch.utc[row]);
+        kept.tags.push(batch.tags[row]);
         kept.records.push(batch.records[row]);
         let rows = |first: &[u64]| first[row] as usize..first[row + 1] as usize;
         let missing = rows(&batch.first_missing);
@@ -149,6 +150,7 @@ impl Batch {
             "runs" => Memory::column(&batch.runs, owner),
             "triggered" => Memory::column(&batch.triggered, owner),
             "utc" => Memory::column(&batch.utc, owner),
+            "tags" => Memory::column(&batch.tags, owner),
             "records" => Memory::column(&batch.records, owner),
             "first_missing" => Memory::column(&batch.first_missing, owner),
             "missing" => Memory::column(&batch.missing, owner),

@@ -33,6 +33,8 @@ class Columns(NamedTuple):
     utc: npt.NDArray[np.datetime64]
     """Times of the triggers in UTC, on the run's scale, ``datetime64[ns]``; 1970-01-01: unknown;
     shape (n,)."""
+    tag: npt.NDArray[np.uint64]
+    """Numbers that filters gave the events; 0: none; shape (n,)."""
     missing: npt.NDArray[np.uint16]
     """Ids of missing sources, of one event after the other."""
     missing_cause: npt.NDArray[np.uint8]
@@ -103,6 +105,7 @@ class Batch:
                 epoch=array("epochs", "<u8"),
                 triggered_ns=array("triggered", "<u8"),
                 utc=array("utc", "<M8[ns]"),
+                tag=array("tags", "<u8"),
                 missing=array("missing", "<u2"),
                 missing_cause=array("causes", "u1"),
                 first_missing=array("first_missing", "<u8"),
@@ -125,13 +128,14 @@ class Batch:
         ids, runs = self._column("events").cast("Q"), self._column("runs").cast("I")
         epochs, builders = self._column("epochs").cast("Q"), self._column("builders").cast("H")
         triggered, utc = self._column("triggered").cast("Q"), self._column("utc").cast("Q")
+        tags = self._column("tags").cast("Q")
         missing, absent = self._without("missing", "causes"), self._without("absent", "absent_causes")
         run_ids, run_id = dict(self._native.run_ids()), ""
         first_fragments = self._column("first_fragments").cast("Q")
         fragments = list(self._fragments())
         for row, id in enumerate(ids):
             run_id = run_ids.get(row, run_id)
-            head = (id, runs[row], epochs[row], builders[row], triggered[row], utc[row], run_id)
+            head = (id, runs[row], epochs[row], builders[row], triggered[row], utc[row], run_id, tags[row])
             parts = fragments[first_fragments[row] : first_fragments[row + 1]]
             yield Event(head, next(missing), next(absent), parts)
 

@@ -24,8 +24,8 @@ const READ: u64 = 8 << 20;
 /// Events of one file, as columns of numbers. Every event of a batch is intact; the records that
 /// are not intact are in `findings`.
 ///
-/// Row *i* of `events`, `epochs`, `builders`, `runs`, `run_ids`, `triggered`, `utc` and `records`
-/// belongs to one event. The fragments of event *i* are rows `first_fragments[i]` to
+/// Row *i* of `events`, `epochs`, `builders`, `runs`, `run_ids`, `triggered`, `utc`, `tags` and
+/// `records` belongs to one event. The fragments of event *i* are rows `first_fragments[i]` to
 /// `first_fragments[i + 1]` of `sources`, `timestamps`, `checksums`, `alignments`, `lost_packets`,
 /// `offsets` and `lengths`. Its missing sources are rows `first_missing[i]` to
 /// `first_missing[i + 1]` of `missing` and `causes`, and its absent sources are rows of `absent`
@@ -50,6 +50,8 @@ pub struct Batch {
     pub triggered: Vec<u64>,
     /// Times of the triggers: nanoseconds since 1970 (UTC), on the scale of the run; 0 if unknown.
     pub utc: Vec<u64>,
+    /// Numbers that filters gave the events; 0 if none did.
+    pub tags: Vec<u64>,
     /// Offsets of the records in the file.
     pub records: Vec<u64>,
     /// The first row of each event in `missing`, and the length of `missing`.

@@ -35,6 +35,7 @@ impl Batch {
         self.run_ids.push(head.run_id(run_id));
         self.triggered.push(head.triggered.as_nanos());
         self.utc.push(head.utc.as_nanos());
+        self.tags.push(head.event_tag);
         self.records.push(offset);
         self.missing.extend(head.missing().map(|missing| missing.source.number()));
         self.causes.extend(head.missing().map(|missing| missing.cause.code()));

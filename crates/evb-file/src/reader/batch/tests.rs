@@ -36,6 +36,7 @@ fn events_of(batch: &Batch, data: &[u8]) -> Vec<Event> {
         let mut event = Event::empty(id, run, epoch, BuilderId::new(batch.builders[row]));
         (event.run_id, event.utc) = (batch.run_ids[row], Utc::from_nanos(batch.utc[row]));
         event.triggered = Instant::from_nanos(batch.triggered[row]);
+        event.tag = batch.tags[row];
         let missing = batch.first_missing[row] as usize..batch.first_missing[row + 1] as usize;
         event.missing = batch.missing[missing.clone()]
             .iter()
