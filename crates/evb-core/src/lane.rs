@@ -101,6 +101,8 @@ fn named(header: &RecordHeader) -> &'static str {
         RecordHeader::Resend { .. } => "a request for repeated data",
         RecordHeader::Announced { .. } => "an answer to announcements",
         RecordHeader::Reannounce { .. } => "a request for repeated announcements",
+        RecordHeader::Recall { .. } => "a call-back of grants",
+        RecordHeader::Return { .. } => "an answer to a call-back of grants",
     }
 }
 

@@ -82,6 +82,12 @@ impl SourceCore {
         Ok(())
     }
 
+    /// Handles the call-back of a standing grant (docs/reference/protocol.md LANE-26).
+    pub fn handle_recall(&mut self, lane: LaneIndex) {
+        self.lanes[lane].handle_recall();
+        self.announce.insert(lane);
+    }
+
     /// Handles a commit, and frees the memory of the committed fragments.
     ///
     /// # Errors
@@ -100,6 +106,10 @@ impl SourceCore {
         // Further announcements wait for their time.
         if self.lanes[lane].announce(now, into) {
             self.announce.insert(lane);
+        }
+        // A standing grant permits the announced data at once, in the same write.
+        if self.lanes[lane].sendable() > 0 {
+            self.permitted.insert(lane);
         }
     }
 
