@@ -77,8 +77,8 @@ pub(crate) enum Room {
 #[derive(Debug)]
 pub(crate) struct Charges {
     lanes: Vec<LaneCharges>,
-    /// Lanes with outstanding grants of bytes that must come. Timers concern only these lanes, which
-    /// are few: together they hold at most the budget.
+    /// Lanes with outstanding grants of bytes that must come. Timers concern only these lanes,
+    /// which are few: together they hold at most the budget.
     granted: LaneSet,
     /// Lanes of which bytes or an answer must come since the last call of [`Self::begin_waits`].
     begun: LaneSet,

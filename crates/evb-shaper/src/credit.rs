@@ -48,8 +48,9 @@ pub struct CreditConfig {
 /// max(chunk, limit / 4), where the limit is the smallest of those that the lane is subject to, or
 /// four chunks while no other lane wants to send, so that a lone lane need not wait for each chunk
 /// to arrive. While no lane waits, lanes are granted bytes that they have not announced yet, of at
-/// most half of the budget together; these grants are called back when a lane waits for room. A stalled lane gets no new grants, and the builder closes its connection if it keeps
-/// other lanes waiting.
+/// most half of the budget together; these grants are called back when a lane waits for room. A
+/// stalled lane gets no new grants, and the builder closes its connection if it keeps other lanes
+/// waiting.
 #[derive(Debug)]
 pub struct Credit {
     config: CreditConfig,
