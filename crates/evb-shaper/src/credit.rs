@@ -7,6 +7,7 @@ use evb_core::{
     grant::{Grant, LaneDemand},
     id::EventId,
     index::LaneIndex,
+    lane::MAX_AHEAD,
     set::LaneSet,
     time::Instant,
     units::Bytes,
@@ -404,6 +405,7 @@ fn bundles(config: &CreditConfig, chunk: Bytes, lanes: usize) -> (Vec<Bundle>, V
                 group.limit / (2 * group.lanes.len().max(1) as u64)
             });
             let share = parts.fold(config.budget / (2 * lanes.max(1) as u64), Bytes::min).min(lane_limit / 2);
+            let share = share.min(Bytes::new(MAX_AHEAD));
             let (groups, queue) = (groups.clone(), Queue::default());
             bundles.push(Bundle { groups, lane_limit, lone_limit, share, queue });
             bundles.len() - 1

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, io::IoSlice};
 
 use bytes::BytesMut;
 
-use super::LaneError;
+use super::{LaneError, MAX_AHEAD};
 use crate::{
     fragment::Fragment,
     id::EventId,
@@ -349,7 +349,7 @@ impl OutgoingLane {
     /// Handles a grant up to lane offset `end`. A grant below an earlier grant changes nothing
     /// (docs/reference/protocol.md LANE-8).
     pub fn handle_grant(&mut self, end: u64) -> Result<(), LaneError> {
-        if end > self.announced && !self.takes_ahead {
+        if end > self.announced.saturating_add(if self.takes_ahead { MAX_AHEAD } else { 0 }) {
             return Err(self.outside("grant", end, self.sent));
         }
         if end > self.granted {

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, io::IoSlice};
 use bytes::BytesMut;
 use proptest::prelude::*;
 
-use super::{IncomingLane, LaneError, OutgoingLane, Taken};
+use super::{IncomingLane, LaneError, MAX_AHEAD, OutgoingLane, Taken};
 use crate::{
     fragment::{Fragment, Timestamp},
     id::EventId,
@@ -75,6 +75,7 @@ fn a_standing_grant_permits_what_is_announced_later() {
     let mut lane = OutgoingLane::default();
     assert!(matches!(lane.handle_grant(250), Err(LaneError::Outside { what: "grant", .. })));
     lane.set_takes_ahead(true);
+    assert!(lane.handle_grant(MAX_AHEAD + 1).is_err());
     lane.handle_grant(250).unwrap();
     lane.append(fragment(1, 84));
     assert_eq!(lane.sendable(), 0, "the fragment is not announced");

@@ -5,7 +5,7 @@ use bytes::BytesMut;
 use evb_core::{
     builder::BuilderCore,
     index::LaneIndex,
-    source::SourceCore,
+    source::{SourceCore, StreamReader},
     time::Instant,
     wire::{
         control::LaneState,
@@ -141,7 +141,11 @@ impl Pipe {
             let record = self.down.split_to(length);
             match header {
                 RecordHeader::Grant { end } => source.handle_grant(LaneIndex::new(0), end).unwrap(),
-                RecordHeader::Recall { .. } => source.handle_recall(LaneIndex::new(0)),
+                RecordHeader::Recall { .. } => {
+                    let mut reader = StreamReader::default();
+                    reader.read_target().extend_from_slice(&record);
+                    reader.filled(source, LaneIndex::new(0)).unwrap();
+                }
                 RecordHeader::Commit { offset, .. } => {
                     let ranges = record[RECORD_HEADER..].as_chunks::<COMMIT_RANGE>().0;
                     let ranges: Vec<_> = ranges.iter().map(|r| decode_range(r).unwrap()).collect();
