@@ -63,7 +63,9 @@ fn check_that_nothing_is_left(world: &World) {
     assert_eq!(world.builder.slots_used(), 0);
     // Only the last source may die, and its grants may stay.
     if !world.is_lost(world.plan.sources - 1) {
-        assert_eq!(world.builder.policy().outstanding(), Bytes::ZERO);
+        // What is left are standing grants.
+        let most = world.plan.budget.unwrap_or(Bytes::ZERO) / 2;
+        assert!(world.builder.policy().outstanding() <= most);
     }
 }
 

@@ -127,7 +127,8 @@ impl SourceEnd {
                     }
                 }
             }
-            if core.granted(lane) > granted {
+            // A standing grant is answered when there is data for it.
+            if core.granted(lane) > granted && core.sendable(lane) > 0 {
                 self.answers
                     .note_grant(granted)
                     .into_iter()
