@@ -75,8 +75,15 @@ enum Part {
     /// tests with NumPy 1, NumPy 2 and without NumPy.
     Python(python::PythonArgs),
     /// The hand-over of events to NATS JetStream: both sides are killed, and no event is lost.
-    Nats(adapters::NatsArgs),
-    /// Runs as process variables of EPICS: values, alarms and commands, as clients see them.
+    Nats(adapters::KillsArgs),
+    /// The hand-over of events to Kafka: the program between them is killed, brokers freeze, and no
+    /// event is lost.
+    Kafka(adapters::KillsArgs),
+    /// Event files that are uploaded to S3 and XRootD: the servers are killed, and each file is
+    /// there once, with all its bytes; runs are entered in a log book.
+    Upload(adapters::KillsArgs),
+    /// Runs as process variables of EPICS: values, alarms and commands, as clients see them; and
+    /// process variables that are recorded in the right events.
     Epics(adapters::EpicsArgs),
     /// The exports: every fragment of a run as h5py, h5dump, pyarrow and uproot read it; memory,
     /// speed, and exports that are killed.
@@ -107,7 +114,8 @@ impl Part {
             Self::CSpeed(_) => c_speed::NEEDS,
             Self::Python(_) => python::NEEDS,
             Self::Nats(_) => adapters::NATS_NEEDS,
-            Self::Epics(_) => adapters::EPICS_NEEDS,
+            Self::Upload(_) => adapters::UPLOAD_NEEDS,
+            Self::Kafka(_) | Self::Epics(_) => adapters::PYTHON_NEEDS,
             Self::Export(_) => export::NEEDS,
             Self::Boards(_) => boards::NEEDS,
             Self::Directories(_) => directories::NEEDS,
@@ -124,6 +132,9 @@ impl Part {
                 | Self::CSpeed(_)
                 | Self::Python(_)
                 | Self::Nats(_)
+                | Self::Kafka(_)
+                | Self::Upload(_)
+                | Self::Epics(_)
                 | Self::Export(_)
                 | Self::Boards(_)
                 | Self::Directories(_)
@@ -158,6 +169,8 @@ pub(crate) fn run(args: &EcoArgs) -> Result<u8> {
         Part::CSpeed(speed) => c_speed::run(&out, speed),
         Part::Python(python) => python::run(&setting()?, python, args.require),
         Part::Nats(nats) => adapters::run_nats(&setting()?, nats, args.require),
+        Part::Kafka(kafka) => adapters::run_kafka(&setting()?, kafka, args.require),
+        Part::Upload(upload) => adapters::run_upload(&setting()?, upload, args.require),
         Part::Epics(epics) => adapters::run_epics(&setting()?, epics, args.require),
         Part::Export(export) => export::run(&setting()?, export, args.require),
         Part::Boards(boards) => boards::run(&setting()?, boards, args.require),

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -104,6 +105,33 @@ class Evbd:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+class Killed:
+    """A program that is killed and started again."""
+
+    def __init__(self, log, *command):
+        self.command, self.log = command, log
+        self.start()
+
+    def start(self):
+        """Start the program again."""
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
+
+    def kill(self):
+        """Kill the program."""
+        # One that has ended by itself was at fault.
+        assert self.process.poll() is None, self.log.read_text()
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
 
 
 @pytest.fixture

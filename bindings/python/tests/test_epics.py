@@ -1,20 +1,22 @@
-"""Runs as process variables of EPICS: what they show, their alarms, and commands."""
+"""Runs as process variables of EPICS, with alarms and commands, and process variables in events."""
 
+import json
 import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
-from conftest import Evbd, is_ready
+from conftest import Evbd, Killed, is_ready
 
 import evb
 
 client = pytest.importorskip("p4p.client.thread")
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "epics" / "pvs.py"
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "epics"
 WITHIN = 2.0
 """Seconds within which a process variable follows the status."""
 SYSTEM = """
@@ -31,6 +33,25 @@ input = {{ kind = "generator", size = "500 B" }}
 id = 1
 listen = "127.0.0.1:{builder}"
 sink = "null"
+"""
+RECORDED = """
+[supervisor]
+listen = "127.0.0.1:{supervisor}"
+trigger = {{ kind = "poisson", rate = "{rate} Hz" }}
+[control]
+listen = "127.0.0.1:{control}"
+[[source]]
+id = 1
+input = {{ kind = "generator", size = "500 B" }}
+[[source]]
+id = 9
+input = {{ kind = "tcp", listen = "127.0.0.1:{source}", front_ends = 0 }}
+owes = "none"
+wait = "5 ms"
+[[builder]]
+id = 1
+listen = "127.0.0.1:{builder}"
+sink = {{ kind = "file", path = "{folder}/out" }}
 """
 
 
@@ -52,14 +73,20 @@ def free_port():
         return one.getsockname()[1]
 
 
+def loopback():
+    """Return the settings of EPICS for servers and clients on a port of loopback."""
+    port = str(free_port())
+    own = {"EPICS_PVA_ADDR_LIST": "127.0.0.1", "EPICS_PVA_AUTO_ADDR_LIST": "NO", "EPICS_PVAS_INTF_ADDR_LIST": "127.0.0.1"}
+    return {**own, "EPICS_PVA_SERVER_PORT": port, "EPICS_PVA_BROADCAST_PORT": port}
+
+
 @pytest.fixture
 def system(tmp_path, free_ports):
     """An evbd with run control, one with a source of it, the process variables, and a client of them."""
     ports = dict(zip(("supervisor", "control", "builder"), free_ports))
     text = SYSTEM.format(**ports)
-    own = {"EPICS_PVA_ADDR_LIST": "127.0.0.1", "EPICS_PVA_AUTO_ADDR_LIST": "NO", "EPICS_PVAS_INTF_ADDR_LIST": "127.0.0.1"}
-    own["EPICS_PVA_SERVER_PORT"] = own["EPICS_PVA_BROADCAST_PORT"] = str(free_port())
-    command = [sys.executable, str(EXAMPLE), "--control", f"http://127.0.0.1:{ports['control']}", "--every", "0.2"]
+    own = loopback()
+    command = [sys.executable, str(EXAMPLES / "pvs.py"), "--control", f"http://127.0.0.1:{ports['control']}", "--every", "0.2"]
     (tmp_path / "apart").mkdir()
     roles = ("supervisor", "builder:1", "source:1")
     with Evbd(tmp_path, text, *(word for role in roles for word in ("--role", role))) as evbd:
@@ -126,3 +153,73 @@ def test_process_variables_follow_the_run(system):
     evbd.process.kill()
     evbd.process.wait()
     follows(lambda: get("STATE"), lambda value: value.severity == 3, "alarm INVALID")
+
+
+class Posted:
+    """Process variables, the first of which counts."""
+
+    def __init__(self):
+        nt = pytest.importorskip("p4p.nt")
+        shared = pytest.importorskip("p4p.server.thread").SharedPV
+        self.times = []
+        """When each value of the first one came, in ns since 1970."""
+        self.count = shared(nt=nt.NTScalar("l"), initial=-1)
+        wave = shared(nt=nt.NTScalar("ad"), initial=[0.5, 1.5])
+        mode = shared(nt=nt.NTEnum(), initial={"index": 1, "choices": ["off", "on"]})
+        self.variables = {"T:COUNT": self.count, "T:WAVE": wave, "T:MODE": mode}
+
+    def post(self):
+        """Post the next value every 20 ms."""
+        while not self.ended.wait(0.02):
+            now = time.time_ns()
+            self.times.append(now)
+            self.count.post(len(self.times) - 1, timestamp=divmod(now, 10**9))
+
+    def __enter__(self):
+        self.ended = threading.Event()
+        threading.Thread(target=self.post).start()
+
+    def __exit__(self, *_):
+        self.ended.set()
+
+
+@pytest.mark.parametrize("rate", [200, 3])
+def test_recorded_values_are_in_events_just_after_them(rate, tmp_path, free_ports, monkeypatch):
+    posted, own = Posted(), loopback()
+    for name, text in own.items():
+        monkeypatch.setenv(name, text)
+    ports = dict(zip(("supervisor", "control", "builder"), free_ports), source=free_port())
+    control = evb.Control(f"http://127.0.0.1:{ports['control']}")
+    command = [sys.executable, str(EXAMPLES / "record.py"), f"127.0.0.1:{ports['source']}", *posted.variables, "T:NONE"]
+    command += ["--control", control.url, "--every", "0.5"]
+    server = pytest.importorskip("p4p.server").Server(providers=[posted.variables], conf=own, useenv=False)
+    with server, posted, Killed(tmp_path / "record.log", *command) as recorder:
+        with Evbd(tmp_path, RECORDED.format(rate=rate, folder=tmp_path, **ports)) as evbd:
+            for run in (1, 2):
+                evbd.wait_for(lambda: is_ready(control))
+                control.start()
+                time.sleep(4)
+                control.stop()
+                evbd.wait_for(lambda: control.status()["last_run"]["run"] == run)
+                assert control.status()["last_run"]["exit_code"] == 0, control.status()["last_run"]
+        assert recorder.process.poll() is None, recorder.log.read_text()
+    for run in (1, 2):
+        events = list(evb.open(tmp_path / "out", run=run))
+        assert all(event.complete for event in events)
+        recorded = [(event, one) for event in events for one in event.fragments if one.source == 9]
+        # On a busy machine, some come late.
+        assert len(recorded) >= (2 if rate > 5 else 1), (len(recorded), len(events), recorder.log.read_text())
+        delays = []
+        for event, fragment in recorded:
+            snapshot = json.loads(bytes(fragment.payload))
+            values = snapshot["values"]
+            assert values.keys() == posted.variables.keys() and snapshot["utc_ns"] == fragment.timestamp
+            assert values["T:WAVE"]["value"] == [0.5, 1.5] and values["T:MODE"]["value"] == 1
+            count, came = values["T:COUNT"]["value"], values["T:COUNT"]["utc_ns"]
+            assert came == posted.times[count] <= snapshot["utc_ns"] <= event.utc_ns
+            # It was the latest value.
+            assert snapshot["utc_ns"] - came < 0.3e9
+            delays.append((event.utc_ns - snapshot["utc_ns"]) / 1e9)
+        print(f"{rate} Hz, run {run}: {len(recorded)} snapshots in {len(events)} events, at most {max(delays):.3f} s old")
+        # The lead, the time for the status, and that to the next trigger.
+        assert max(delays) < (1 if rate > 5 else 4), delays

@@ -5,14 +5,12 @@ import json
 import os
 import random
 import shutil
-import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from conftest import Evbd
+from conftest import Evbd, Killed
 
 import evb
 
@@ -41,24 +39,6 @@ sink = [
 """
 
 
-class Killed:
-    """A program that is killed and started again."""
-
-    def __init__(self, log, *command):
-        self.command, self.log = command, log
-        self.start()
-
-    def start(self):
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
-
-    def kill(self):
-        # One that has ended by itself was at fault.
-        assert self.process.poll() is None, self.log.read_text()
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-
 async def stored(url, count):
     """Return the heads of all messages of the stream by run and event, and the number of messages."""
     client = await nats.connect(url)
@@ -82,12 +62,11 @@ def test_no_event_is_lost_while_both_sides_are_killed(tmp_path, free_ports):
         pytest.skip("nats-server is missing")
     port, nats_port, builder = free_ports
     url = f"nats://127.0.0.1:{nats_port}"
-    broker = Killed(tmp_path / "nats.log", server, "-a", "127.0.0.1", "-p", str(nats_port), "-js", "-sd", str(tmp_path / "js"))
+    own = server, "-a", "127.0.0.1", "-p", str(nats_port), "-js", "-sd", str(tmp_path / "js")
     command = sys.executable, str(EXAMPLE), str(tmp_path / "consumer"), url, "--builders", "1"
-    consumer = Killed(tmp_path / "consumer.log", *command)
     text = SYSTEM.format(events=EVENTS, port=port, builder=builder, folder=tmp_path)
     chance = random.Random(7)
-    try:
+    with Killed(tmp_path / "nats.log", *own) as broker, Killed(tmp_path / "consumer.log", *command) as consumer:
         with Evbd(tmp_path, text) as evbd:
             for _ in range(KILLS):
                 for one in (consumer, broker):
@@ -98,10 +77,6 @@ def test_no_event_is_lost_while_both_sides_are_killed(tmp_path, free_ports):
             assert evbd.process.wait(200) == 0, evbd.log.read_text()
             assert consumer.process.wait(30) == 0, consumer.log.read_text()
         heads, messages = asyncio.run(stored(url, EVENTS))
-    finally:
-        for one in (consumer, broker):
-            one.process.kill()
-            one.process.wait()
     events = {(event.run_id, event.id): event for event in evb.open(tmp_path / "out")}
     assert len(events) == EVENTS and heads.keys() == events.keys()
     for key, (head, payload) in heads.items():

@@ -243,6 +243,8 @@ fn beside_others(required: bool, lab: Option<&Path>) -> Vec<Step> {
         step("python --quick", 1200).then().at_low_priority(),
         // It takes the wheel's tools and compiled crates from the step python.
         step("nats --kills 5 --quick", 300).then().at_low_priority(),
+        step("kafka --kills 5 --quick", 300).then().at_low_priority(),
+        step("upload --kills 6 --quick", 300).then().at_low_priority(),
         step("epics --quick", 300).then().at_low_priority(),
         step("boards --events 2000", 300).then().at_low_priority(),
         // It takes what the steps file-cpp, export and python have built.
