@@ -10,6 +10,8 @@ use evb_core::{event::Event, id::SourceId};
 use evb_file::FileIdentity;
 
 pub use parallel::ParallelFilter;
+#[cfg(all(target_os = "linux", feature = "fuzzing"))]
+pub use process::fuzzing;
 pub use process::{OnFailure, ProcessError, ProcessFilter, ProcessOptions, RECORD_LIMIT};
 
 /// A filter's decision about an event.

@@ -29,6 +29,8 @@ pub use fan_out::FanOut;
 pub use file::FileSink;
 pub use null::NullSink;
 pub use socket::SocketSink;
+#[cfg(feature = "fuzzing")]
+pub use socket::fuzzing;
 
 /// Reason for which a sink did not accept events.
 ///

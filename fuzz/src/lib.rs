@@ -9,8 +9,9 @@
 //!   give the same bytes, or mean the same ([`records`], [`control`]). `seeds` returns valid
 //!   examples of inputs, which the fuzzer cannot guess.
 //! * For **events**: `run(Vec<Step>)` with an `Arbitrary` step ([`lane_builder`], [`lane_source`],
-//!   [`lane_datagrams`], [`alignment`]). A model of an honest peer decides what the state machine
-//!   receives next, so that inputs reach deep states, and checks the machine's outputs.
+//!   [`lane_datagrams`], [`alignment`], [`filter_answers`]). A model of an honest peer decides what
+//!   the state machine receives next, so that inputs reach deep states, and checks the machine's
+//!   outputs.
 
 pub mod script;
 pub mod seeds;
@@ -34,6 +35,8 @@ pub mod board_datagrams;
 pub mod stream_frames;
 pub mod capture;
 pub mod triggers;
+pub mod filter_answers;
+pub mod acknowledgements;
 pub mod units;
 pub mod config;
 pub mod probes;

@@ -11,6 +11,8 @@ mod ring;
 #[cfg(target_os = "linux")]
 mod messages;
 #[cfg(target_os = "linux")]
+mod given;
+#[cfg(target_os = "linux")]
 mod lines;
 #[cfg(target_os = "linux")]
 mod troubles;
@@ -18,6 +20,8 @@ mod troubles;
 mod worker;
 #[cfg(target_os = "linux")]
 mod pool;
+#[cfg(all(target_os = "linux", feature = "fuzzing"))]
+pub mod fuzzing;
 #[cfg(target_os = "linux")]
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,8 @@
 //! ```
 
 mod connection;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 #[cfg(test)]
 mod tests;
 

@@ -217,8 +217,8 @@ impl WorkerPool {
                 None => {}
             }
             let Some(process) = &self.workers[index].process else { continue };
-            let (took, limit) = (now.duration_since(process.since), self.options.timeout);
-            let fault = match process.judging() {
+            let (took, limit) = (now.duration_since(process.given.since), self.options.timeout);
+            let fault = match process.given.judging() {
                 _ if !process.is_ready && took > self.ready => Some(WorkerFault::NotReady(self.ready)),
                 Some(event) if took > limit => Some(WorkerFault::Late(event, limit)),
                 _ if !has_looked && process.has_ended() => Some(WorkerFault::Ended),
@@ -242,9 +242,10 @@ impl WorkerPool {
         {
             let event = &batch.events[place];
             let given = batch.record(place, &run.encoder).ok_or_else(too_large).and_then(|record| {
+                let own = &mut process.given;
                 let has_header =
-                    process.header == run.number || process.give_header(run.number, &run.encoder.header())?;
-                Ok(has_header && process.give(place, event.id, &record, now)?)
+                    own.header == run.number || own.give_header(run.number, &run.encoder.header())?;
+                Ok(has_header && own.give(place, event.id, &record, now)?)
             });
             match given {
                 Ok(true) => {
@@ -263,7 +264,8 @@ impl WorkerPool {
             wanting.retain(|index| self.load(*index) < QUEUE);
         }
         for index in 0..self.workers.len() {
-            if self.workers[index].process.as_mut().is_some_and(|process| process.tell().is_err()) {
+            let Some(process) = &mut self.workers[index].process else { continue };
+            if process.given.tell(&process.socket).is_err() {
                 self.fail(index, &WorkerFault::Ended, batch, now);
             }
         }
@@ -272,7 +274,7 @@ impl WorkerPool {
     /// Returns the number of events that a worker has; more than any limit if it is not ready.
     fn load(&self, index: usize) -> usize {
         let process = self.workers[index].process.as_ref().filter(|process| process.is_ready);
-        process.map_or(usize::MAX, |process| process.load)
+        process.map_or(usize::MAX, |process| process.given.load)
     }
 
     /// Waits until a worker says something, and takes it.
@@ -326,7 +328,8 @@ impl WorkerPool {
             return Ok(());
         }
         for answer in answers(message) {
-            let answer = answer.and_then(|(event, verdict)| Ok((process.take_answer(event, now)?, verdict)));
+            let own = &mut process.given;
+            let answer = answer.and_then(|(event, verdict)| Ok((own.take_answer(event, now)?, verdict)));
             let (place, verdict) = answer.map_err(WorkerFault::Nonsense)?;
             match verdict.is_accepting() {
                 true => self.report.kept += 1,

@@ -1,9 +1,7 @@
 //! [`FilterWorker`]: one worker, its process and the events that it has.
 
 use std::{
-    collections::VecDeque,
     io::{self, PipeReader},
-    mem,
     os::{
         fd::OwnedFd,
         unix::process::{CommandExt as _, ExitStatusExt as _},
@@ -20,11 +18,7 @@ use rustix::{
     thread::{CpuSet, sched_getaffinity, sched_setaffinity},
 };
 
-use super::{
-    lines::WorkerLines,
-    messages::{self, Announced},
-    ring::EventRing,
-};
+use super::{given::GivenRecords, lines::WorkerLines, messages};
 
 /// Pause before the first new start of a worker; it doubles with each failure, up to
 /// [`LONGEST_PAUSE`], until a worker judges again.
@@ -65,14 +59,6 @@ pub(super) enum WorkerFault {
     Nonsense(String),
 }
 
-/// Bytes that a worker has in its memory.
-#[derive(Debug)]
-enum Given {
-    Header,
-    /// An event, with its position in the batch.
-    Event(usize, EventId),
-}
-
 /// A worker, whether or not its process runs.
 #[derive(Debug)]
 pub(super) struct FilterWorker {
@@ -91,18 +77,8 @@ pub(super) struct WorkerProcess {
     pub(super) socket: OwnedFd,
     /// `None` once the process has closed its standard output and error.
     pub(super) output: Option<PipeReader>,
-    ring: EventRing,
-    given: VecDeque<Given>,
-    /// Number of events in `given`.
-    pub(super) load: usize,
-    /// Announcements that are not sent yet, and how many events they have.
-    message: Vec<u8>,
-    untold: usize,
-    /// Time since which it starts, or judges the oldest event.
-    pub(super) since: Instant,
+    pub(super) given: GivenRecords,
     pub(super) is_ready: bool,
-    /// Number of the run whose header it has.
-    pub(super) header: u64,
 }
 
 impl Launch {
@@ -115,8 +91,8 @@ impl Launch {
         let (socket, theirs) = messages::channel()?;
         let (output, written) = io::pipe()?;
         fcntl_setfl(&output, OFlags::NONBLOCK)?;
-        let ring = EventRing::new()?;
-        messages::greet(&socket, worker, ring.memory())?;
+        let given = GivenRecords::new(now)?;
+        messages::greet(&socket, worker, given.ring.memory())?;
         let mut command = Command::new(program);
         command.args(arguments).process_group(0);
         command.stdin(theirs).stdout(written.try_clone()?).stderr(Stdio::from(written));
@@ -127,20 +103,7 @@ impl Launch {
             // Without this, it works on the cores of this thread.
             let _ = sched_setaffinity(group, &cores);
         }
-        Ok(WorkerProcess {
-            child,
-            group,
-            socket,
-            output: Some(output),
-            ring,
-            given: VecDeque::new(),
-            load: 0,
-            message: Vec::new(),
-            untold: 0,
-            since: now,
-            is_ready: false,
-            header: 0,
-        })
+        Ok(WorkerProcess { child, group, socket, output: Some(output), given, is_ready: false })
     }
 }
 
@@ -175,8 +138,8 @@ impl FilterWorker {
             said = self.lines.finish();
             let ended = process.reap();
             status = ended.filter(|_| ended_itself);
-            was_judging = process.is_ready && process.load > process.untold;
-            events = mem::take(&mut process.given).into_iter().filter_map(Given::place).collect();
+            was_judging = process.is_ready && process.given.is_judging();
+            events = process.given.take_back();
         }
         (format!("worker {} {}{said}", self.number, fault.in_words(status)), events, was_judging)
     }
@@ -207,88 +170,7 @@ impl WorkerFault {
     }
 }
 
-impl Given {
-    fn place(self) -> Option<usize> {
-        match self {
-            Self::Header => None,
-            Self::Event(place, _) => Some(place),
-        }
-    }
-}
-
 impl WorkerProcess {
-    /// Writes the header of a run for the worker. Returns false if it has no room yet.
-    pub(super) fn give_header(&mut self, number: u64, header: &[u8]) -> io::Result<bool> {
-        let Some(offset) = self.ring.write(header)? else { return Ok(false) };
-        messages::announce(&mut self.message, Announced::Header, EventId::new(0), offset, header.len());
-        self.given.push_back(Given::Header);
-        self.header = number;
-        Ok(true)
-    }
-
-    /// Writes a record for the worker. Returns false if it has no room yet.
-    pub(super) fn give(
-        &mut self,
-        place: usize,
-        event: EventId,
-        record: &[u8],
-        now: Instant,
-    ) -> io::Result<bool> {
-        let Some(offset) = self.ring.write(record)? else { return Ok(false) };
-        messages::announce(&mut self.message, Announced::Event, event, offset, record.len());
-        self.given.push_back(Given::Event(place, event));
-        if self.load == 0 {
-            self.since = now;
-        }
-        self.load += 1;
-        self.untold += 1;
-        Ok(true)
-    }
-
-    /// Tells the worker what was given to it.
-    pub(super) fn tell(&mut self) -> io::Result<()> {
-        if !self.message.is_empty() {
-            messages::tell(&self.socket, &self.message)?;
-            self.message.clear();
-            self.untold = 0;
-        }
-        Ok(())
-    }
-
-    /// Takes an answer, and returns the event's position in the batch.
-    pub(super) fn take_answer(&mut self, event: EventId, now: Instant) -> Result<usize, String> {
-        if self.load == self.untold {
-            return Err(format!("judged event {event}, and had no event to judge"));
-        }
-        while let Some(Given::Header) = self.given.front() {
-            self.given.pop_front();
-            self.ring.free();
-        }
-        match self.given.front() {
-            Some(Given::Event(place, expected)) if *expected == event => {
-                let place = *place;
-                self.given.pop_front();
-                self.ring.free();
-                self.load -= 1;
-                self.since = now;
-                Ok(place)
-            }
-            Some(Given::Event(_, expected)) => {
-                Err(format!("judged event {event}, and event {expected} is the next"))
-            }
-            _ => Err(format!("judged event {event}, and had no event to judge")),
-        }
-    }
-
-    /// Returns the event that the worker is judging.
-    pub(super) fn judging(&self) -> Option<EventId> {
-        let id = |given: &Given| match given {
-            Given::Header => None,
-            Given::Event(_, id) => Some(*id),
-        };
-        self.given.iter().find_map(id)
-    }
-
     /// Returns true if the program has ended. It keeps its process id until [`Self::reap`], so that
     /// a signal for its group reaches no other one.
     pub(super) fn has_ended(&self) -> bool {

@@ -28,7 +28,7 @@ pub(super) const REPEATABLE: usize = 4096;
 const NUMBER: usize = 8;
 
 /// A socket of either kind.
-trait Socket: AsyncRead + AsyncWrite + Send + Unpin + fmt::Debug {}
+pub(super) trait Socket: AsyncRead + AsyncWrite + Send + Unpin + fmt::Debug {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin + fmt::Debug> Socket for S {}
 
@@ -82,10 +82,15 @@ impl ConsumerConnection {
     ) -> Result<Self, ConsumerError> {
         let connected = tokio::time::timeout(timeout, connect(address)).await;
         let socket = connected.map_err(|_| ConsumerError::Unreachable(io::ErrorKind::TimedOut.into()))??;
+        Ok(Self::on(socket, timeout, header))
+    }
+
+    /// Begins the stream on a socket that is connected.
+    pub(super) fn on(socket: Box<dyn Socket>, timeout: Duration, header: Bytes) -> Self {
         let (reader, writer) = split(socket);
         let (sent, offset, owed) = (0, header.len() as u64, BTreeSet::new());
         let (acknowledged, part) = (VecDeque::new(), Vec::new());
-        Ok(Self { reader, writer, timeout, out: header.into(), sent, offset, owed, acknowledged, part })
+        Self { reader, writer, timeout, out: header.into(), sent, offset, owed, acknowledged, part }
     }
 
     /// Sends the record of an event, which may wait for further ones until [`Self::settle`].

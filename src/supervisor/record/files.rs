@@ -33,21 +33,18 @@ pub struct RecordedFile {
 pub(in crate::supervisor) struct FileCounts(BTreeMap<u16, u64>);
 
 impl FileCounts {
-    /// Returns the numbers of files in a record.
-    pub(in crate::supervisor) fn of(record: &RunRecord) -> Self {
-        let mut all = Self::default();
-        for file in &record.files {
-            *all.0.entry(file.builder).or_default() += 1;
-        }
-        all
-    }
-
     /// Adds to a record the files in a report of a builder.
     pub(in crate::supervisor) fn add(&mut self, record: &mut RunRecord, id: BuilderId, told: FilesReport) {
         let builder = id.number();
-        let before = self.0.insert(builder, told.closed).unwrap_or(0);
-        // A new process of the builder counts from the beginning.
-        let new = told.closed.checked_sub(before).unwrap_or(told.closed);
+        let new = match self.0.insert(builder, told.closed) {
+            // A new process of the builder counts from the beginning.
+            Some(before) => told.closed.checked_sub(before).unwrap_or(told.closed),
+            // An earlier supervisor may have noted files, also of processes that are gone.
+            None => {
+                let known = record.files.iter().filter(|file| file.builder == builder).count();
+                told.closed.saturating_sub(known as u64)
+            }
+        };
         let mut added = 0;
         for file in told.latest {
             let path = plain(&file.path, MAX_FILE_PATH);

@@ -37,10 +37,25 @@ impl Default for RunSeries {
     }
 }
 
+impl RunPoint {
+    /// Returns the point with counts that are not below those of an earlier one: a supervisor that
+    /// goes on with a run has no reports of the builders at first.
+    fn after(self, earlier: &Self) -> Self {
+        Self {
+            at_s: self.at_s,
+            triggered: self.triggered.max(earlier.triggered),
+            inhibited: self.inhibited.max(earlier.inhibited),
+            events: self.events.max(earlier.events),
+            payload_bytes: self.payload_bytes.max(earlier.payload_bytes),
+        }
+    }
+}
+
 impl RunSeries {
     /// Adds the state at an update of the record, or takes it in place of the last one if that is
     /// too soon after the point before.
     pub(in crate::supervisor) fn add(&mut self, point: RunPoint, pause_s: f64) {
+        let point = self.points.last().map_or(point, |last| point.after(last));
         if let [.., before, last] = &mut self.points[..]
             && last.at_s - before.at_s < pause_s * (self.every as f64 - 0.5)
         {

@@ -103,7 +103,7 @@ impl StateKeeper {
         if let Some(known) = read(&self.path, begin.run, begin.run_id) {
             record.go_on(known);
         }
-        self.file_counts = FileCounts::of(&record);
+        self.file_counts = FileCounts::default();
         self.open(begin, record);
     }
 

@@ -2,6 +2,8 @@
 //! carries its own run and event.
 #![allow(clippy::unwrap_used)] // an error here is a failed test
 
+#[path = "../owed/mod.rs"]
+mod owed;
 #[path = "../signals/mod.rs"]
 mod signals;
 mod board;
@@ -20,6 +22,8 @@ mod rates;
 mod readouts;
 mod run_hooks;
 mod run_records;
+mod record_checks;
+mod run_endings;
 mod run_stated;
 mod schedules;
 mod detector;

@@ -5,13 +5,16 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use evb_core::fragment::Checksum;
 use evb_file::{EventFile, files_at};
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use serde_json::{Value, json};
 
-use crate::{hooks::script, system};
+use crate::{hooks::script, signals, system};
 
 /// An evbd with all roles, and the directory of its files.
 pub(crate) struct System {
@@ -58,6 +61,15 @@ impl System {
         Evbd(command.args(["run", "--quiet"]).arg(self.path("evb.toml")).stderr(log).spawn().unwrap())
     }
 
+    /// Starts an evbd with these roles, by default all; its files may grow to that number of blocks
+    /// of 512 bytes.
+    pub(crate) fn start_with_small_files(&self, blocks: u32, roles: &[&str]) -> Evbd {
+        let log = fs::File::create(self.path("log")).unwrap();
+        let mut command = signals::evbd_with_small_files(Some(blocks));
+        command.args(["run", "--quiet"]).args(roles.iter().flat_map(|role| ["--role", role]));
+        Evbd(command.arg(self.path("evb.toml")).stderr(log).spawn().unwrap())
+    }
+
     /// Starts an evbd with some of the roles.
     pub(crate) fn start_roles(&self, roles: &[&str]) -> Evbd {
         let mut command = Command::new(env!("CARGO_BIN_EXE_evbd"));
@@ -85,7 +97,31 @@ pub(crate) struct Evbd(Child);
 impl Evbd {
     /// Waits until the process ends by itself.
     pub(crate) fn wait(&mut self) -> ExitStatus {
-        self.0.wait().unwrap()
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status;
+            }
+            assert!(Instant::now() < until, "it does not end");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until the process ends by itself; returns its exit code.
+    pub(crate) fn code(&mut self) -> Option<i32> {
+        self.wait().code()
+    }
+
+    /// Sends a signal, given by its name.
+    pub(crate) fn signal(&self, signal: &str) {
+        signals::send(signal, [&self.0]);
+    }
+
+    /// Lets files of the process grow to any size.
+    pub(crate) fn make_room(&self) {
+        let maximum = getrlimit(Resource::Fsize).maximum;
+        let limit = Rlimit { current: maximum, maximum };
+        prlimit(Some(Pid::from_child(&self.0)), Resource::Fsize, limit).unwrap();
     }
 }
 
@@ -225,7 +261,7 @@ fn an_operator_reads_the_veto_and_the_state_of_hooks() {
     assert_eq!(crate::run_records::disagreements(&record), [""; 0]);
     let end = &system.told("run_ends")[0];
     assert_eq!((&end["annotation"]["comment"], &end["run"]), (&json!("<b>"), &json!(1)));
-    crate::signals::send("TERM", [&evbd.0]);
+    signals::send("TERM", [&evbd.0]);
     assert!(evbd.0.wait().unwrap().success());
 }
 

@@ -74,7 +74,7 @@ fn a_record_is_closed_and_true_after_the_end_of_a_run() {
 }
 
 /// Starts a run under run control that goes on until it is stopped, and waits for its first events.
-fn begun(system: &System) -> Evbd {
+pub(crate) fn begun(system: &System) -> Evbd {
     let evbd = system.start_quietly();
     let dir = system.dir.path();
     system::wait_for(dir, "ready", |status| status["ready"] == true);

@@ -17,3 +17,19 @@ fn a_series_has_the_whole_run_in_a_limited_number_of_points() {
     let steps: Vec<_> = series.points.windows(2).map(|pair| pair[1].events - pair[0].events).collect();
     assert!(steps[..steps.len() - 1].iter().all(|step| *step == 64), "{steps:?}");
 }
+
+#[test]
+fn no_count_falls_when_another_supervisor_goes_on() {
+    let mut series = RunSeries::default();
+    let point = |seconds: u32, events, payload_bytes| RunPoint {
+        at_s: seconds.into(),
+        events,
+        payload_bytes,
+        ..RunPoint::default()
+    };
+    for point in [point(0, 0, 0), point(10, 70, 7000), point(20, 69, 0), point(30, 200, 9000)] {
+        series.add(point, 10.0);
+    }
+    let found: Vec<_> = series.points.iter().map(|point| (point.events, point.payload_bytes)).collect();
+    assert_eq!(found, [(0, 0), (70, 7000), (70, 7000), (200, 9000)]);
+}

@@ -1,4 +1,4 @@
-//! Compares a JSON document with a schema: types, keys and entries.
+//! Compares a JSON document with a schema: types, keys, entries, least numbers and digits.
 
 use std::{fs, path::Path};
 
@@ -32,6 +32,16 @@ pub(crate) fn disagreements(at: &str, value: &Value, schema: &Value) -> Vec<Stri
     if !schema["const"].is_null() && schema["const"] != *value {
         found.push(format!("{at} is {value}, not {}", schema["const"]));
     }
+    if let (Some(number), Some(least)) = (value.as_f64(), schema["minimum"].as_f64())
+        && number < least
+    {
+        found.push(format!("{at} is {value}, below {least}"));
+    }
+    if let (Some(text), Some(pattern)) = (value.as_str(), schema["pattern"].as_str())
+        && !is_hexadecimal(text, pattern)
+    {
+        found.push(format!("{at} is {value}, not {pattern}"));
+    }
     for (place, entry) in value.as_array().into_iter().flatten().enumerate() {
         found.extend(disagreements(&format!("{at}[{place}]"), entry, &schema["items"]));
     }
@@ -47,4 +57,12 @@ pub(crate) fn disagreements(at: &str, value: &Value, schema: &Value) -> Vec<Stri
         }
     }
     found
+}
+
+/// Returns true if a text has as many hexadecimal digits as such a pattern demands, and nothing
+/// else. No schema here has other patterns.
+fn is_hexadecimal(text: &str, pattern: &str) -> bool {
+    let length = pattern.strip_prefix("^[0-9a-f]{").and_then(|rest| rest.strip_suffix("}$"));
+    let is_digit = |letter: char| letter.is_ascii_digit() || ('a'..='f').contains(&letter);
+    length.is_some_and(|length| length.parse() == Ok(text.len())) && text.chars().all(is_digit)
 }
