@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use arbitrary::Arbitrary;
+use evb::filter::FilterVerdict;
 use evb::filter::fuzzing::{FilterTalk, MESSAGE};
 use evb_core::id::EventId;
 
@@ -13,7 +14,7 @@ const EVENTS: usize = 64;
 /// Largest number of bytes of a message here.
 const LONGEST: usize = 2 * MESSAGE;
 /// Size of an answer in bytes.
-const ANSWER: usize = 16;
+const ANSWER: usize = 24;
 const GREETING: &[u8] = b"EVBF\x01\0\0\0";
 
 /// A step of the test.
@@ -66,7 +67,7 @@ impl Model {
     }
 
     /// Takes a message; returns the verdicts up to the first fault, and whether there is none.
-    fn hear(&mut self, message: &[u8]) -> (Vec<(usize, bool)>, bool) {
+    fn hear(&mut self, message: &[u8]) -> (Vec<(usize, FilterVerdict)>, bool) {
         let mut verdicts = Vec::new();
         if message.is_empty() || message.len() > MESSAGE {
             return (verdicts, false);
@@ -78,19 +79,31 @@ impl Model {
         for bytes in message.chunks(ANSWER) {
             let next = self.waiting.front().filter(|_| self.told > 0);
             let Some((place, id)) = next.copied() else { return (verdicts, false) };
-            let verdict = (0..2).find(|verdict| bytes == answer(id, *verdict));
-            let Some(verdict) = verdict else { return (verdicts, false) };
+            let Some(verdict) = verdict_on(id, bytes) else { return (verdicts, false) };
             self.waiting.pop_front();
             self.told -= 1;
-            verdicts.push((place, verdict == 1));
+            verdicts.push((place, verdict));
         }
         (verdicts, true)
     }
 }
 
-/// Returns an answer.
+/// Returns an answer. Kept events get their id as the tag, unless it is a multiple of 3.
 fn answer(event: u64, verdict: u64) -> Vec<u8> {
-    [event.to_le_bytes(), verdict.to_le_bytes()].concat()
+    let tag = if event.is_multiple_of(3) { 0 } else { verdict * event };
+    [event, verdict, tag].map(u64::to_le_bytes).concat()
+}
+
+/// Returns the verdict that an answer about an event has; `None` if it is none.
+fn verdict_on(event: u64, bytes: &[u8]) -> Option<FilterVerdict> {
+    let [id, verdict, tag] = bytes.as_chunks().0 else { return None };
+    let is_whole = bytes.len() == ANSWER && u64::from_le_bytes(*id) == event;
+    match (u64::from_le_bytes(*verdict), u64::from_le_bytes(*tag)) {
+        (0, 0) if is_whole => Some(FilterVerdict::Reject),
+        (1, 0) if is_whole => Some(FilterVerdict::Accept),
+        (1, tag) if is_whole => Some(FilterVerdict::Tag(tag)),
+        _ => None,
+    }
 }
 
 /// Carries out the steps, up to the first fault of the worker, for which it is killed.

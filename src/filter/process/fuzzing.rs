@@ -6,6 +6,7 @@ use evb_core::id::EventId;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::{
+    super::FilterVerdict,
     given::GivenRecords,
     messages::{ANSWER, Heard, QUEUE, answers, channel, check_greeting, hear},
 };
@@ -69,7 +70,7 @@ impl FilterTalk {
     ///
     /// # Panics
     /// Panics if the message cannot be sent.
-    pub fn hear(&mut self, message: &[u8]) -> (Vec<(usize, bool)>, Result<(), String>) {
+    pub fn hear(&mut self, message: &[u8]) -> (Vec<(usize, FilterVerdict)>, Result<(), String>) {
         send(&self.theirs, message, SendFlags::empty()).expect("a message in an empty socket");
         let (mut verdicts, mut buffer) = (Vec::new(), [0; MESSAGE]);
         let heard = match hear(&self.ours, &mut buffer) {
@@ -84,7 +85,7 @@ impl FilterTalk {
         }
         for answer in answers(heard) {
             let taken = answer
-                .and_then(|(event, is_kept)| Ok((self.given.take_answer(event, Instant::now())?, is_kept)));
+                .and_then(|(event, verdict)| Ok((self.given.take_answer(event, Instant::now())?, verdict)));
             match taken {
                 Ok(verdict) => verdicts.push(verdict),
                 Err(fault) => return (verdicts, Err(fault)),
