@@ -310,6 +310,7 @@ const BIND_AGAIN: Duration = Duration::from_millis(100);
 /// Time for which an address that is still in use is tried again.
 const RELEASE: Duration = Duration::from_secs(1);
 
+/// Binds the first of the configured addresses that can be bound.
 async fn bind_any(config: &BuilderConfig) -> Result<(TcpListener, SocketAddr), RoleError> {
     let mut last = None;
     for address in resolve(&config.listen).await? {
@@ -330,6 +331,7 @@ async fn bind_any(config: &BuilderConfig) -> Result<(TcpListener, SocketAddr), R
 /// Number of tries to find a port that is free for both TCP and UDP.
 const PORTS: u32 = 8;
 
+/// Binds one address for TCP, and checks that the same UDP port is free if lanes use UDP.
 fn bind_one(config: &BuilderConfig, address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = listen(address, &config.lane)?;
     let address = listener.local_addr()?;

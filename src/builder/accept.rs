@@ -46,6 +46,7 @@ pub(super) enum LaneRequest {
 }
 
 impl Entrance {
+    /// Creates the entrance for lanes, at which each source is greeted before its lane is accepted.
     pub(super) fn new(listener: TcpListener, sources: usize, config: &BuilderConfig) -> Self {
         let security = config.security.clone();
         let greetings = Greetings::new("the builder", listener, sources, move |stream, _| {

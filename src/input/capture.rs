@@ -254,6 +254,7 @@ impl Capture {
         Ok(Self { open: Some((PathBuf::new(), records)), ..Self::of(VecDeque::new(), filter, flows) })
     }
 
+    /// Creates a capture that reads these files one after the other.
     fn of(paths: VecDeque<PathBuf>, filter: FlowFilter, flows: Flows) -> Self {
         Self {
             paths,
@@ -338,6 +339,8 @@ impl Capture {
         Ok(CaptureStep::Packet)
     }
 
+    /// Opens the next file. After the last one, hands out what waits in the flows, and then returns
+    /// the end.
     fn open_next(&mut self) -> Result<CaptureStep, CaptureError> {
         if let Some(path) = self.paths.pop_front() {
             let file = match File::open(&path) {
@@ -354,6 +357,7 @@ impl Capture {
             return Ok(CaptureStep::End);
         }
         self.has_ended = true;
+        // What waited for missing packets is handed out now, by the steps that follow.
         self.packets.reassembly.finish();
         self.flows.finish(self.time, &mut self.ready);
         Ok(CaptureStep::Packet)
@@ -383,6 +387,7 @@ impl Capture {
 }
 
 impl Broken {
+    /// Returns the error with the path of the file.
     fn in_file(self, path: PathBuf) -> CaptureError {
         match self {
             Self::NoCapture => CaptureError::NoCapture { path },

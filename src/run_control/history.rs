@@ -165,6 +165,8 @@ fn rate(apart: Duration) -> impl Fn(u64, u64) -> f64 {
     move |now, before| fraction(now.saturating_sub(before) as f64, apart.as_secs_f64())
 }
 
+/// Returns the largest causes of dead time since the sample before, as fractions of the `triggers`
+/// since then.
 fn causes(now: &[DeadTimeCause], before: &[DeadTimeCause], triggers: f64) -> Vec<CauseFraction> {
     let earlier = |cause: &str| before.iter().find(|old| old.cause == cause).map_or(0, |old| old.inhibited);
     let since = |of: &DeadTimeCause| CauseFraction {

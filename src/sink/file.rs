@@ -87,6 +87,7 @@ impl FileSink {
         }
     }
 
+    /// Acts on the open file, and returns its error as an error of the sink.
     fn with(
         &mut self,
         act: impl FnOnce(&mut EventFileWriter) -> Result<(), WriteError>,

@@ -51,6 +51,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
+    /// Creates the driver of a supervisor.
     pub(super) fn new(
         role: SupervisorRole,
         journal: Option<JournalWriter>,
@@ -123,6 +124,8 @@ impl Driver {
         more
     }
 
+    /// Admits a peer that asks to register, or refuses it. The new connection replaces an old one
+    /// of the same peer.
     fn admit(&mut self, incoming: Incoming, now: Instant) {
         match self.role.register(&incoming.hello, now) {
             Ok((peer, welcome)) => {
@@ -148,6 +151,7 @@ impl Driver {
         }
     }
 
+    /// Carries out what the state machine has decided.
     fn carry_out(&mut self, now: Instant) {
         while let Some(output) = self.role.poll(now) {
             match output {

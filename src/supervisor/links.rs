@@ -85,6 +85,7 @@ pub(super) struct Links {
 }
 
 impl Links {
+    /// Creates the links, none of which is connected.
     pub(super) fn new(peers: &[Peer]) -> Self {
         let mut peers = peers.to_vec();
         peers.sort_unstable();
@@ -224,6 +225,7 @@ impl Links {
         }
     }
 
+    /// Sends the encoded message in `scratch` to a peer. A link that fails is dropped.
     fn push(&mut self, index: usize) {
         let Some(link) = &mut self.links[index] else { return };
         if let Err(error) = link.link.send_encoded(&self.scratch) {

@@ -65,6 +65,7 @@ pub(super) struct Client<S = TcpStream> {
 }
 
 impl TriggerPort {
+    /// Opens the configured port for triggers.
     pub(super) async fn open(input: &TriggerInput) -> Result<Self, SupervisorError> {
         match input {
             TriggerInput::Tcp(address) => {

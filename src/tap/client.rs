@@ -124,6 +124,7 @@ impl TapClient {
         }
     }
 
+    /// Returns what the status shows of this client.
     pub(super) fn status(&self) -> TapClientStatus {
         let queue = self.lock();
         TapClientStatus {

@@ -235,6 +235,8 @@ impl GivenFrame {
         self.order.into()
     }
 
+    /// Checks all keys of a frame, and returns its layout. `extent` is `None` if it was refused
+    /// already.
     fn with_extent(
         self,
         source: &Section<'_>,

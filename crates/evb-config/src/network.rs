@@ -121,6 +121,7 @@ impl Form for CongestionControl {
     }
 }
 
+/// Reads the section with its trunks, and checks it.
 pub(super) fn read(section: Section<'_>) -> Option<NetworkConfig> {
     let section = section.apart(&["trunk", "shared"]);
     let mut config: NetworkConfig = section.read()?;

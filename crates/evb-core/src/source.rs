@@ -214,6 +214,8 @@ impl SourceCore {
         self.take_in(fragment, now).inspect_err(|_| self.counters.refused += 1)
     }
 
+    /// Takes a fragment from readout: checks it, counts it, and puts it in the lane of its builder,
+    /// or keeps it until its event is decided.
     fn take_in(&mut self, fragment: Fragment, now: Instant) -> Result<(), PushError> {
         let (event, timestamp, size) = (fragment.event, fragment.timestamp, fragment.size());
         if event.number() == 0 {
@@ -518,6 +520,7 @@ impl SourceCore {
         counters
     }
 
+    /// Puts a fragment where the backlog says, or counts it as not used.
     fn place(&mut self, placed: Placed) {
         match placed {
             Placed::Waiting | Placed::Known => {}

@@ -165,6 +165,7 @@ impl SupervisorCore {
         Ok(core)
     }
 
+    /// Creates a supervisor that waits for the peers of the plan.
     fn waiting(mut plan: RunPlan, seed: u64, now: Instant) -> Self {
         if !plan.run_id.is_known() {
             plan.run_id = RunId::derived(plan.epoch, plan.run);

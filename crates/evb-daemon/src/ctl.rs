@@ -153,6 +153,7 @@ pub(crate) fn main(arguments: &CtlArguments) -> ExitCode {
     }
 }
 
+/// Carries out a subcommand: asks run control, and shows the answer.
 fn run(arguments: &CtlArguments) -> Result<(), AskError> {
     let client = client(arguments)?;
     let post = |what: &str, body: Value| client.ask("POST", what, Some(body));
@@ -220,6 +221,7 @@ fn run(arguments: &CtlArguments) -> Result<(), AskError> {
 }
 
 impl Ask {
+    /// Returns the path below `/v1/` to which the subcommand is sent.
     fn name(&self) -> &'static str {
         match self {
             Self::Configure => "configure",
@@ -238,6 +240,7 @@ impl Ask {
     }
 }
 
+/// Creates the client, with the address and the token from the arguments or the configuration.
 fn client(arguments: &CtlArguments) -> Result<Client, AskError> {
     let control = match &arguments.config {
         Some(path) => {

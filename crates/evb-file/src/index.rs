@@ -225,6 +225,8 @@ impl Footer {
         Ok(Self { state, offset, records })
     }
 
+    /// Returns true if the index at `offset` is undamaged: it has the expected head, checksum and
+    /// copy of the header.
     fn intact(
         file: &File,
         offset: u64,

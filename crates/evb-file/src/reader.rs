@@ -273,6 +273,7 @@ impl EventFile {
         }
     }
 
+    /// Checks that a record is not larger than the reader's limit.
     fn check_size(&self, record: &Record) -> Result<(), ReadError> {
         let (size, limit) = (record.length, self.record_limit);
         if size <= limit {

@@ -160,6 +160,7 @@ impl EventFileWriter {
         Self::begin(dir, identity, true, options, Box::new(LocalDisk))
     }
 
+    /// Creates the directory and the first file in it.
     fn begin(
         dir: PathBuf,
         identity: FileIdentity,
@@ -376,6 +377,7 @@ impl EventFileWriter {
         Ok(())
     }
 
+    /// Commits the last events of the open file, and closes it with its index.
     fn finish_file(&mut self) -> Result<(), FileError> {
         let Some(output) = &mut self.output else { return Ok(()) };
         output.commit(self.options.fsync)?;
@@ -390,6 +392,7 @@ impl EventFileWriter {
         Ok(())
     }
 
+    /// Creates the next file.
     fn next_file(&mut self) -> Result<(), FileError> {
         let header = self.identity.header(self.options.format, self.merged, self.next_sequence);
         let path = self.path_of(self.next_sequence);

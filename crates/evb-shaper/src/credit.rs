@@ -217,6 +217,7 @@ impl Credit {
         })
     }
 
+    /// Gives the next chunk to the lane whose turn it is, if the budget has room.
     fn poll_all(&mut self, charges: &mut Charges, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
         let lane = self.pick(charges, lanes)?;
         let (end, cost) = self.next_chunk(&lanes[lane]);
@@ -228,6 +229,8 @@ impl Credit {
         Some(charges.give_next(lane, &lanes[lane], end, cost, now))
     }
 
+    /// Gives the next chunk to one of the `at_once` lanes that have a turn. A turn lasts until the
+    /// lane has received what its oldest event needs.
     fn poll_turns(
         &mut self,
         charges: &mut Charges,
@@ -245,6 +248,7 @@ impl Credit {
                 let mut order = bundle.queue.in_order(self.next);
                 order.find(|(_, lane)| is_free(*lane) && !charges.is_stalled(*lane))
             });
+            // Of lanes with the same oldest event, the next one in the rotation comes first.
             let distance = |lane: LaneIndex| lane.get().wrapping_sub(self.next.get()) as u16;
             let Some((_, lane)) = firsts.min_by_key(|(event, lane)| (*event, distance(*lane))) else { break };
             self.turns.push((lane, lanes[lane].oldest_end));
@@ -252,6 +256,7 @@ impl Credit {
         }
         for (lane, turn_end) in &self.turns {
             let bundle = self.bundle(*lane);
+            // A lane may hold more while no other lane wants to send.
             let limit = if self.turns.len() == 1 { bundle.lone_limit } else { bundle.lane_limit };
             let demand = LaneDemand { ready: lanes[*lane].ready.min(*turn_end), ..lanes[*lane] };
             if demand.ready <= demand.granted {

@@ -85,6 +85,7 @@ struct Batch<'e> {
 }
 
 impl<'e> Batch<'e> {
+    /// Creates a batch in which no event has a verdict.
     fn new(events: &'e [Event]) -> Self {
         Self {
             events,

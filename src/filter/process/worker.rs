@@ -110,6 +110,8 @@ impl Launch {
         Self { command, cores: sched_getaffinity(None).ok() }
     }
 
+    /// Starts a worker in a process group of its own, with a channel for messages, a pipe for its
+    /// output and memory for events.
     fn start(&self, worker: u16, now: Instant) -> io::Result<WorkerProcess> {
         let (program, arguments) = self.command.split_first().ok_or(io::ErrorKind::NotFound)?;
         let (socket, theirs) = messages::channel()?;
@@ -188,6 +190,7 @@ impl FilterWorker {
 }
 
 impl WorkerFault {
+    /// Says what became of the worker; `status` is how its process ended, if that is known.
     fn in_words(&self, status: Option<ExitStatus>) -> String {
         match (self, status) {
             (Self::Start(error), _) => format!("cannot be started: {error}"),
@@ -296,6 +299,7 @@ impl WorkerProcess {
         self.group.is_none_or(|id| !matches!(waitid(WaitId::Pid(id), options), Ok(None)))
     }
 
+    /// Waits until the process has ended. Returns false if it has not within the limit.
     pub(super) fn ends_within(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         while !self.has_ended() {

@@ -148,6 +148,8 @@ impl Connection {
         self.order.held_memory()
     }
 
+    /// Decodes the bytes that are here, and adds the frames to `ready`. The rest waits for more
+    /// bytes, unless the decoder gave up or the connection has ended.
     fn decode(&mut self, mut follows: Follows, ready: &mut Ready, lost: &mut Lost) {
         self.holds = false;
         if let Some(decoder) = &mut self.decoder {
@@ -155,6 +157,7 @@ impl Connection {
                 match decoder.decode(&mut self.bytes, follows) {
                     Decoded::Fragment(fragment) => {
                         ready.push_back((self.time, fragment));
+                        // After a frame, the pause is over for the bytes behind it.
                         if follows == Follows::Pause {
                             follows = Follows::Bytes;
                         }

@@ -65,6 +65,7 @@ pub(super) struct Flows {
 }
 
 impl Flows {
+    /// Creates flows without packets.
     fn new(filter: FlowFilter, decoders: Option<Decoders>, datagrams: Datagrams) -> Self {
         Self {
             filter,
@@ -147,6 +148,8 @@ impl Flows {
         ready.extend(self.out.drain(..).map(|fragment| (time, fragment)));
     }
 
+    /// Takes a segment of a connection. A segment that has no place in a known connection begins a
+    /// new one, and the old one is over.
     fn take_segment(&mut self, flow: Flow, segment: &Segment<'_>, time: Duration, ready: &mut Ready) {
         let known = self.connections.get(&flow).and_then(|connection| connection.place(segment));
         let place = match known {
@@ -155,14 +158,15 @@ impl Flows {
             None => {
                 self.over.extend(self.connections.remove(&flow));
                 if self.connections.len() >= MAX_CONNECTIONS {
+                    // The connection that was silent for longest makes room.
                     let silent = self.connections.iter().min_by_key(|(_, connection)| connection.time);
                     let silent = silent.map(|(flow, _)| *flow);
                     self.over.extend(silent.and_then(|flow| self.connections.remove(&flow)));
                 }
                 let Some(decoders) = &self.decoders else { return };
-                let new = Connection::new(segment, decoders, time);
-                let Some(place) = new.place(segment) else { return };
-                self.connections.insert(flow, new);
+                let connection = Connection::new(segment, decoders, time);
+                let Some(place) = connection.place(segment) else { return };
+                self.connections.insert(flow, connection);
                 place
             }
         };

@@ -81,6 +81,8 @@ impl CaptureReplay {
         front_ends.end();
     }
 
+    /// Serves the capture as the front end of the source, from the start of the run to the end of
+    /// the files.
     async fn serve_to(mut self, taker: impl Taker) {
         let connected = self.front_ends.connect();
         let mut run = self.front_ends.run();
@@ -93,6 +95,7 @@ impl CaptureReplay {
         std::future::pending::<()>().await;
     }
 
+    /// Passes on the frames of all files. A file that is damaged costs only the rest of it.
     async fn replay(&mut self, taker: &impl Taker) -> Result<(), PushError> {
         let source = taker.source().number();
         loop {

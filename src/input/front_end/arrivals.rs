@@ -63,6 +63,7 @@ impl Requests {
 /// A wait for the listener's next request.
 type Request = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// Returns a future that waits for the next request to read out.
 fn next(mut tokens: watch::Receiver<Token>) -> Request {
     Box::pin(async move {
         if tokens.changed().await.is_err() {

@@ -162,6 +162,7 @@ impl BoardDatagrams {
         front_ends.end();
     }
 
+    /// Serves the board's datagrams until the source ends.
     async fn serve_to(mut self, taker: impl Taker) -> Result<(), PushError> {
         let mut asked = self.front_ends.requests();
         let mut log = BoardLog::new(taker.source(), self.front_ends.clone());

@@ -94,6 +94,7 @@ pub(super) struct Fragments<S> {
 }
 
 impl<S: AsyncRead + Unpin + Send> Fragments<S> {
+    /// Creates the reader of a front end's fragments, each of at most `limit` bytes.
     pub(super) fn new(stream: S, limit: Bytes, assembly: Arc<Assembly>, front_ends: &FrontEnds) -> Self {
         Self {
             stream: BufReader::with_capacity(FRONT_END_READ, stream),

@@ -61,6 +61,7 @@ pub(super) struct Frames<S> {
 }
 
 impl<S: AsyncRead + Unpin + Send> Frames<S> {
+    /// Creates the reader of a board's frames.
     pub(super) fn new(
         stream: S,
         decoder: Box<dyn Decode>,

@@ -206,6 +206,8 @@ struct Worker {
 }
 
 impl Worker {
+    /// Carries out the calls of the builder until it drops its end. After each batch of events, the
+    /// sink commits.
     async fn run(mut self, mut calls: mpsc::Receiver<Call>) {
         let mut batch = Vec::new();
         while calls.recv_many(&mut batch, WAITING).await > 0 {
@@ -217,6 +219,7 @@ impl Worker {
                         self.take(&event, outcome).await
                     }
                     call => {
+                        // The events before this call must be accepted or refused before it.
                         let outcome = self.commit(outcome).await;
                         self.answer(call).await;
                         outcome
@@ -284,6 +287,7 @@ impl Worker {
         self.refused += self.written.drain(..).filter(is_refused).count() as u64 + more;
     }
 
+    /// Carries out a call that is not an event, and answers it if an answer is waited for.
     async fn answer(&mut self, call: Call) {
         match call {
             Call::Event(_) => {}

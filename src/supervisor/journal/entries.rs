@@ -100,6 +100,8 @@ impl<R: Read + Seek> Entries<R> {
         self.end - self.at
     }
 
+    /// Reads the next entry; `None` at the end, and where a torn entry begins behind which there is
+    /// no whole one.
     fn read(&mut self) -> Result<Option<Entry>, Fault> {
         let mut head = [0; FRAME];
         let left = self.end - self.at;
@@ -154,6 +156,7 @@ impl<R: Read + Seek> Entries<R> {
         Ok(false)
     }
 
+    /// Returns the checksum of the bytes from this place on, or of fewer if the file ends before.
     fn sum_at(&mut self, from: u64, length: usize) -> io::Result<u32> {
         self.input.seek(SeekFrom::Start(from))?;
         let mut digest = Digest::new(Crc32Iscsi);
@@ -241,6 +244,7 @@ fn candidate(bytes: &[u8], left: u64) -> Option<(usize, u32)> {
 /// Protobuf tag of `Entry.at_ns`: field 1, a varint.
 const AT_NS: u64 = 1 << 3;
 
+/// Takes a variable-length integer of Protobuf from the front of the bytes.
 fn varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0u64;
     for shift in (0..64).step_by(7) {

@@ -200,6 +200,7 @@ impl StateKeeper {
         self.software.insert(peer, version);
     }
 
+    /// Sends a revision of the record to the thread that writes it.
     fn send(&self, revision: Option<Revision>) {
         let Some(revision) = revision else { return };
         let number = revision.record.run.run;

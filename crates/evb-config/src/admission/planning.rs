@@ -106,6 +106,8 @@ fn in_frames(config: &Config, rate: Rate) -> Rate {
     config.cost().rate_in(rate, ByteMeasure::Line, ByteMeasure::Buffer)
 }
 
+/// Computes what a port has to bear and how well it is filled, for each of the `times` from a grant
+/// to its data.
 fn port_planning(
     config: &Config,
     sums: &Sums,
@@ -166,6 +168,7 @@ fn outstanding(config: &Config, port: &PortSum) -> Option<Bytes> {
     }
 }
 
+/// Returns the rates of events that each resource permits; the smallest one limits the system.
 fn bounds(config: &Config, sums: &Sums, ports: &[PortPlanning], paths: &GrantPaths) -> Vec<Bound> {
     let mut bounds = Vec::new();
     let mut add = |resource: String, events_per_s: Option<f64>| {

@@ -36,6 +36,7 @@ pub(super) fn frames(config: &Config) -> String {
     page
 }
 
+/// Says what protects the frames of a board from getting into wrong events.
 fn protection(frame: &FrameLayout, has_clock: bool) -> &'static str {
     match (frame.counter.is_some(), has_clock) {
         (true, true) => "lost frames are found by the counter, and confirmed by the clock",

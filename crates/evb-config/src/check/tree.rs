@@ -75,6 +75,7 @@ impl Block {
                 .all(|(one, child)| one.count / self.count == child.count / other.count)
     }
 
+    /// Merges another block of the same form into this one.
     fn merge(&mut self, other: Self) {
         match (&mut self.nodes, other.nodes) {
             (Nodes::Trunks(_, names), Nodes::Trunks(_, others)) => names.extend(others),
@@ -102,6 +103,7 @@ impl Block {
         }
     }
 
+    /// Returns the name of the block's nodes; `above` is the number of nodes that they are behind.
     fn name(&self, above: usize) -> String {
         match &self.nodes {
             Nodes::Trunks(kind, names) => match names.as_slice() {
@@ -171,6 +173,7 @@ impl Page<'_> {
         if is_least { "binds".to_owned() } else { String::new() }
     }
 
+    /// Returns the block of a link from sources.
     fn uplink(&self, uplink: &UplinkSum) -> Block {
         let cells = [
             "up".to_owned(),
@@ -184,6 +187,7 @@ impl Page<'_> {
         Block { nodes: Nodes::Ends("source", ids), cells: vec![cells], children: Vec::new(), count: 1 }
     }
 
+    /// Returns the block of a port of builders.
     fn port(&self, port: &PortSum) -> Block {
         let buffer = self.config.network.port_buffer;
         let cells = [
@@ -198,6 +202,7 @@ impl Page<'_> {
         Block { nodes: Nodes::Ends("builder", ids), cells: vec![cells], children: Vec::new(), count: 1 }
     }
 
+    /// Returns the block of a trunk with what is behind it.
     fn trunk(&self, node: &NodeSum, children: Vec<Block>) -> Block {
         let cells = node.queues.iter().map(|queue| {
             [

@@ -160,6 +160,8 @@ impl GivenPackets {
         }
     }
 
+    /// Returns the layout of numbered packets. Exactly one key must tell how many packets a
+    /// fragment has.
     fn numbered(
         &self,
         source: &Section<'_>,

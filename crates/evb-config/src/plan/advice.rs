@@ -80,6 +80,8 @@ pub(super) fn advise(arguments: &Numbers, path: Duration) -> Advice {
     Advice { mode, mode_reason, budget, budget_shown, budget_reason, pace, slots, slots_reason }
 }
 
+/// Chooses the mode of shaping, and says why: credit, unless it leaves the link partly idle and
+/// token buckets fit.
 fn mode(arguments: &Numbers, measures: &Measures) -> (ShapingMode, String) {
     let Some(buffer) = arguments.port_buffer else {
         let reason = "with credit, a port loses no packets, but evb must know the size of its buffer: measure it with `evbd probe-buffer`, and give it as --port-buffer";
@@ -132,6 +134,8 @@ fn usual_budget(arguments: &Numbers, cost: &PacketCost, buffer: Bytes) -> Bytes 
     cost.budget(buffer, Some(arguments.link_rate), u64::from(arguments.sources))
 }
 
+/// Chooses the budget: the value for the configuration, unless the default is right; the value to
+/// show; and the reason.
 fn budget(arguments: &Numbers, measures: &Measures, mode: ShapingMode) -> (Option<Bytes>, String, String) {
     let least = full_budget(measures.frames, measures.path);
     match arguments.port_buffer {

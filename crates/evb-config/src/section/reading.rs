@@ -37,6 +37,8 @@ impl Section<'_> {
         self.read_with(&progress)
     }
 
+    /// Reads the section's keys into a struct. After a wrong key, which is noted and left out, the
+    /// reading begins again, so that all mistakes are found.
     fn read_with<T: DeserializeOwned>(&self, progress: &KeysRead) -> Option<T> {
         loop {
             let before = progress.steps();
@@ -173,6 +175,7 @@ struct Table<'r, 't> {
 }
 
 impl Table<'_, '_> {
+    /// Gives the keys of a table to the struct that reads them, and refuses unknown keys.
     fn visit<'de, V: Visitor<'de>>(
         self,
         keys: &'static [&'static str],

@@ -194,14 +194,20 @@ impl<'a> Case<'a> {
         of_all.or_else(|| self.steady_rate(list))
     }
 
+    /// Returns the deviation of the rate over these readings and the error of this number, if both
+    /// halves of the readings have the same deviation.
     fn steady_rate(&self, list: &[Reading]) -> Option<(f64, f64)> {
         let (first, middle, last) = (list.first()?, list.get(list.len() / 2)?, list.last()?);
         let slope = |from: &Reading, to: &Reading| {
             let (residual, elapsed, _) = self.interval(&[*from, *to], [0; 2])?;
             (elapsed > 0.0).then(|| (residual / elapsed, 2.0 * self.scale.tolerance / elapsed))
         };
-        let (one, other, whole) = (slope(first, middle)?, slope(middle, last)?, slope(first, last)?);
-        let is_steady = (one.0 - other.0).abs() <= one.1 + other.1 + 0.3 * whole.0.abs();
+        let (first_half, second_half, whole) =
+            (slope(first, middle)?, slope(middle, last)?, slope(first, last)?);
+        // The two halves differ only by their measuring errors, and by a small part of the
+        // deviation itself.
+        let is_steady =
+            (first_half.0 - second_half.0).abs() <= first_half.1 + second_half.1 + 0.3 * whole.0.abs();
         let rate = self.old.rate + whole.0;
         (is_steady && rate.abs() < FASTEST_RATE).then_some((rate, whole.1))
     }

@@ -228,6 +228,8 @@ impl Guard {
         }
     }
 
+    /// Makes a clock the lead. All relations become less certain by what the change of the lead
+    /// costs.
     fn set_lead(&mut self, lead: usize) {
         (self.lead, self.absent) = (lead, 0);
         let is_declared = lead == self.declared_lead;
@@ -247,6 +249,9 @@ impl Guard {
         Some(wide.unwrap_or(first).0)
     }
 
+    /// Sets the zero of time at this event, and anchors all clocks there. An event without the lead
+    /// is skipped, until the lead was absent often enough that the clock with the longest wrap
+    /// takes its place.
     fn begin(&mut self, host: Instant, readings: &[Option<u64>]) {
         if readings.get(self.lead).copied().flatten().is_none() {
             self.absent = self.absent.saturating_add(1);
@@ -256,6 +261,8 @@ impl Guard {
                 let quarter = |clock: &usize| self.watched[*clock].scale.quarter;
                 quarter(one).total_cmp(&quarter(other))
             });
+            // The lead may only be late, so another clock takes its place after some events without
+            // it.
             let Some(other) = widest.filter(|_| self.absent >= ABSENT) else { return };
             self.set_lead(other);
         }

@@ -125,6 +125,8 @@ impl StreamGuard {
         self.watched
     }
 
+    /// Counts an event, and for each clock with a reading whether the reading agrees by the guard
+    /// of this time scale.
     fn count(&mut self, scale: usize, event: EventId, readings: &[Option<u64>], disagrees: bool) {
         self.watched.events += 1;
         self.watched.disagreeing += u64::from(disagrees);
@@ -142,6 +144,7 @@ impl StreamGuard {
         }
     }
 
+    /// Adds a doubt to the open inquiry about its clock, or opens an inquiry.
     fn inquire(&mut self, doubt: &Doubt, scale: usize, event: EventId) {
         if let Some(open) = &mut self.inquiries[doubt.clock] {
             return open.inquiry.add(doubt);

@@ -251,6 +251,9 @@ impl Track {
         }
     }
 
+    /// Judges a reading while the clock is learnt: after [`LEARNT`] agreements the clock is locked,
+    /// and after [`FAILURES`] disagreements it is suspect. Each disagreement begins the learning
+    /// again.
     fn learn(&mut self, scale: &Scale, sight: &Sight) -> (Alignment, Change) {
         if sight.residual.abs() <= sight.limit {
             if sight.follow {
@@ -281,6 +284,8 @@ impl Track {
         (Alignment::Disagrees, Change::Suspected)
     }
 
+    /// Judges a reading of a locked clock. Each disagreement adds to the score, each agreement
+    /// takes a small part back, and from [`SUSPECT`] on the clock is suspect.
     fn keep(&mut self, scale: &Scale, sight: &Sight) -> (Alignment, Change) {
         if sight.residual.abs() <= sight.limit {
             self.score = (self.score - FORGIVEN).max(0.0);
@@ -294,6 +299,7 @@ impl Track {
             (self.first_bad, self.equal) = (sight.event, 0);
         }
         self.score += if sight.undecided { FORGIVEN } else { 1.0 };
+        // Disagreements of equal size tell a jump of the clock from noise.
         let is_equal = self.equal > 0 && (sight.residual - self.away).abs() <= 2.0 * sight.limit;
         self.equal = if is_equal { self.equal.saturating_add(1) } else { 1 };
         self.away = sight.residual;
@@ -316,7 +322,10 @@ impl Track {
         Change::Suspected
     }
 
+    /// Judges a reading of a suspect clock: after [`BACK`] agreements the clock is believed again,
+    /// with the relation from before the suspicion.
     fn watch(&mut self, scale: &Scale, sight: &Sight) -> (Alignment, Change) {
+        // After a jump of constant size, the residual still changes a little with the rates.
         let room = (STRETCH * self.away.abs()).min(4.0 * scale.tolerance);
         if sight.residual.abs() > sight.limit + room {
             if self.returned > 0 && self.has_before {

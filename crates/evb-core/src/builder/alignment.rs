@@ -138,6 +138,8 @@ impl EventGuard {
         self.has_news.then(|| self.take_report())
     }
 
+    /// Returns what the guard has found since the last call: new doubts, the clocks that are
+    /// believed again, and with any doubt the relations of all clocks.
     fn take_report(&mut self) -> AlignmentReport {
         self.has_news = false;
         let mut report = AlignmentReport::default();

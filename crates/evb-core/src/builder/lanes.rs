@@ -434,11 +434,14 @@ impl<P: GrantPolicy> Lanes<P> {
         Ok(())
     }
 
+    /// Acts on what arrived bytes changed in a lane: a commit becomes due, or a fragment in a slot
+    /// is whole.
     fn note_progress(&mut self, lane: LaneIndex, progress: LaneEffect, slots: &mut Slots, now: Instant) {
         match progress {
             LaneEffect::Discarded => self.commits.insert(lane),
             LaneEffect::Partial => {}
             LaneEffect::Whole { slot, is_intact } => {
+                // A damaged fragment is of no use, so the source may delete it at once.
                 if !is_intact {
                     self.commits.insert(lane);
                 }
@@ -493,6 +496,8 @@ impl<P: GrantPolicy> Lanes<P> {
         Ok(())
     }
 
+    /// Handles the records in a datagram, which must be announcements. After a gap in the
+    /// announcements, the source is told what is missing.
     fn handle_records(
         &mut self,
         lane: LaneIndex,

@@ -486,6 +486,8 @@ impl Slots {
         self.over.push_back(slot);
     }
 
+    /// Frees a slot without an outcome of its event, and refuses from now on the fragments that
+    /// were announced for it.
     fn evict(&mut self, slot: SlotIndex, mut evicted: impl FnMut(&Assembly)) {
         let assembly = &mut self.assemblies[slot.get()];
         evicted(assembly);

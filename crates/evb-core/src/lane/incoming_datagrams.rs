@@ -71,6 +71,9 @@ pub(crate) struct IncomingDatagrams {
 }
 
 impl IncomingDatagrams {
+    /// Creates the builder's end of a lane that has received nothing. `estimate` is the round trip
+    /// that is assumed before one is measured, and `window` bounds the bytes that wait for missing
+    /// ones before them.
     pub(crate) fn new(
         association: Association,
         estimate: Option<Duration>,
@@ -225,6 +228,8 @@ impl IncomingDatagrams {
         into[start..start + DATAGRAM_HEADER].copy_from_slice(&header);
     }
 
+    /// Returns the header of the next datagram to the source, with the newest datagram that was
+    /// received from it.
     fn header(&self) -> DatagramHeader {
         DatagramHeader {
             kind: DatagramKind::Records,

@@ -91,6 +91,9 @@ enum BacklogEntry {
 }
 
 impl Backlog {
+    /// Creates an empty backlog, for a source that begins behind the event `decided`. A fragment
+    /// without a decision is overdue after `patience`. A readout on demand sends a forgotten
+    /// fragment again, so then nothing is remembered.
     pub(super) fn new(decided: EventId, patience: Duration, on_demand: bool) -> Self {
         let first = decided.number() + 1;
         Self {
@@ -107,8 +110,10 @@ impl Backlog {
         }
     }
 
+    /// Takes a fragment of readout, and returns where it goes by the decision about its event.
     pub(super) fn push(&mut self, fragment: Fragment, now: Instant) -> Result<Placed, PushError> {
         let event = fragment.event;
+        // Earlier events are forgotten, except those for which a builder is still owed a fragment.
         let Some(index) = event.number().checked_sub(self.first) else {
             let owed = self.owed.remove(&event.number());
             // An excluded source that joined late does not know from which events it is excluded.

@@ -224,6 +224,8 @@ impl ReadoutWatch {
         })
     }
 
+    /// Returns what the supervisor is told about readout; `holds` is true if this source has
+    /// fragments that are not sent.
     fn status(&self, holds: bool) -> ReadoutStatus {
         let state = match () {
             () if self.is_gone && self.connected == 0 && !holds => ReadoutState::Gone,

@@ -175,6 +175,7 @@ impl PeerAdmission<'_> {
         Err(Refusal::because(Reason::DuplicateId, detail))
     }
 
+    /// Returns the refusal of a peer that the plan does not name, with the ids that it names.
     fn unknown(&self, peer: Peer) -> Refusal {
         let mut known: Vec<u16> = match peer {
             Peer::Builder(_) => staying(self.roster.builders().iter()).iter().map(|id| id.number()).collect(),

@@ -42,6 +42,7 @@ pub(super) struct Assigner {
 }
 
 impl Assigner {
+    /// Creates an assigner without outstanding events, and with no slots offered yet.
     pub(super) fn new(plan: &RunPlan) -> Self {
         Self {
             slots: Slots::new(plan.builders.len(), plan.policy, plan.run_length, plan.slots_at_a_time()),

@@ -124,6 +124,8 @@ impl DeadTime {
 }
 
 impl Cause {
+    /// Returns this cause with its number of inhibited triggers, as the journal and messages have
+    /// it.
     fn blame(self, inhibited: u64) -> Blame {
         let (cause, id) = match self {
             Self::Busy => (0, 0),
@@ -140,6 +142,8 @@ impl Cause {
         Blame { cause, id, inhibited }
     }
 
+    /// Returns the cause that [`Self::blame`] has written. An unknown number counts as busy
+    /// builders.
     fn of(blame: &Blame) -> Self {
         let id = u16::try_from(blame.id).unwrap_or(0);
         match blame.cause {
@@ -156,6 +160,7 @@ impl Cause {
         }
     }
 
+    /// Describes the cause for people, with the names of the groups.
     fn words(self, groups: &[Group]) -> String {
         match self {
             Self::Paused => "paused".to_owned(),

@@ -361,6 +361,7 @@ impl Dispatch<'_> {
         self.lose(events, Some(index), cause, now);
     }
 
+    /// Counts events as lost, and journals them.
     fn lose(&mut self, events: Vec<u64>, builder: Option<BuilderIndex>, cause: String, now: Instant) {
         if events.is_empty() {
             return;

@@ -185,6 +185,7 @@ impl<R> Latest<R> {
 }
 
 impl Latest<SourceReport> {
+    /// Returns the latest report of a source in the form of the status, with its age.
     pub(super) fn survey(&self, now: Instant) -> SourceLive {
         let (own, live) = (&self.counters, &self.live);
         let mut survey = SourceLive {
@@ -240,6 +241,8 @@ impl Latest<Interim> {
         self.counters.own.payload_bytes
     }
 
+    /// Returns the latest report of a builder in the form of the status, with its age and the sums
+    /// over its lanes.
     pub(super) fn survey(&self, now: Instant) -> BuilderLive {
         let (Interim { own, lanes }, live) = (&self.counters, &self.live);
         let mut latencies = Latencies::new();

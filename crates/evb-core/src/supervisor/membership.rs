@@ -122,6 +122,8 @@ impl PeerMembership<'_> {
         self.roster.builders().positions().for_each(|index| self.offer_slots(index, now));
     }
 
+    /// Gives a builder its seat. The same process on a new connection gets new slots at once; a new
+    /// process first waits until the sources have connected lanes to it.
     fn seat_builder(&mut self, index: BuilderIndex, hello: &Hello, connection: Connection, now: Instant) {
         if self.roster.connect_builder(index, hello, connection) {
             return self.offer_slots(index, now);

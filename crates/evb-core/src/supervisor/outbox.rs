@@ -71,6 +71,7 @@ struct Unwritten {
 }
 
 impl Outbox {
+    /// Creates an empty outbox, before the first decision.
     pub(super) fn new(plan: &RunPlan) -> Self {
         Self {
             queue: VecDeque::new(),

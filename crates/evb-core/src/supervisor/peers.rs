@@ -124,6 +124,8 @@ impl SupervisorCore {
         self.close_if_all_reported(now);
     }
 
+    /// Ends the run if all sources or all builders have been away for longer than the plan allows.
+    /// While the journal's disk is stalled, nothing is decided.
     fn check_somebody_is_left(&mut self, now: Instant) {
         if self.outbox.is_stalled() {
             return;

@@ -59,6 +59,8 @@ impl SupervisorCore {
         }
     }
 
+    /// Takes no more triggers, and tells all peers that the run ends when the outstanding events
+    /// are built.
     pub(super) fn begin_draining(&mut self, cause: &str, now: Instant) {
         self.membership().publish(now);
         let (run, left) = (self.plan.run, counted(self.assigner.outstanding(), "event"));
@@ -90,6 +92,7 @@ impl SupervisorCore {
         self.finish(now);
     }
 
+    /// Asks all peers for their last reports, after the last event has its outcome.
     pub(super) fn finish(&mut self, now: Instant) {
         self.membership().publish(now);
         self.books.drain(now);
@@ -104,6 +107,7 @@ impl SupervisorCore {
         self.close_if_all_reported(now);
     }
 
+    /// Ends the run: sums up the report, and tells the peers the verdict.
     pub(super) fn close_ledger(&mut self, now: Instant) {
         self.membership().publish(now);
         self.verdicts().conclude(now);

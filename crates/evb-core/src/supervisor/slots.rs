@@ -175,6 +175,8 @@ impl Slots {
         self.builders.change(builder, before, free);
     }
 
+    /// Notes for the dead time whether the builder has no free slot, and whether no builder has
+    /// one.
     fn note(&mut self, builder: BuilderIndex, now: Instant) {
         if self.closed {
             return;

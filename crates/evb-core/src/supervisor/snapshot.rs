@@ -63,6 +63,8 @@ pub(super) fn entries(core: &SupervisorCore, now: Instant) -> Vec<Entry> {
     entries
 }
 
+/// Returns all counts and states that a new supervisor needs in place of the journal's entries so
+/// far.
 fn totals(core: &SupervisorCore, now: Instant) -> Totals {
     let SupervisorCore { roster, assigner, books, .. } = core;
     let positions = |set: &SourceSet| set.iter().map(|index| index as u32).collect();
@@ -73,7 +75,8 @@ fn totals(core: &SupervisorCore, now: Instant) -> Totals {
     Totals {
         triggered: counts.triggered,
         inhibited: counts.inhibited,
-        lost: counts.lost - with_builders,
+        // The totals of each builder have the events that were lost with it.
+        lost: counts.lost - lost_by_builders,
         roster_version: roster.version(),
         expectations: roster
             .audiences()
@@ -123,6 +126,7 @@ fn source(index: SourceIndex, roster: &Roster, books: &Books, now: Instant) -> S
     }
 }
 
+/// Returns the totals of a builder for the journal.
 fn builder(index: BuilderIndex, roster: &Roster, books: &Books) -> BuilderTotals {
     let seat = roster.builder(index);
     let membership = match seat.leaving {

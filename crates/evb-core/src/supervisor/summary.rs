@@ -160,6 +160,7 @@ impl<'a> Summary<'a> {
         joined
     }
 
+    /// Returns the summary of a builder, from the ledger and from its last report.
     fn builder(&self, index: BuilderIndex, triggering: Duration) -> BuilderSummary {
         let seat = self.roster.builder(index);
         let (tally, busy) = (self.books.total(index), self.assigner.busy(index));
@@ -247,6 +248,8 @@ fn between(from: Option<Instant>, to: Option<Instant>) -> Duration {
     from.zip(to).map_or(Duration::ZERO, |(from, to)| to.since(from))
 }
 
+/// Describes where the counts of a builder's last report differ from the ledger; `None` if they
+/// agree.
 fn mismatch(builder: &str, tally: &BuilderCounts, report: &BuilderReport) -> Option<String> {
     let ours = [tally.complete, tally.incomplete, tally.rejected, tally.lost, tally.accepted()];
     let theirs = [report.complete, report.incomplete, report.rejected, report.lost, report.written];
@@ -265,6 +268,7 @@ fn mismatch(builder: &str, tally: &BuilderCounts, report: &BuilderReport) -> Opt
     })
 }
 
+/// Returns the verdict on the run in one line: what was built, and the first problem.
 fn verdict(report: &RunReport) -> String {
     let built = report.outcome();
     match report.problems.as_slice() {

@@ -198,6 +198,8 @@ impl Verdicts<'_> {
         }
     }
 
+    /// Tells the builders to learn the relation of a source's clock again, from the events after
+    /// those decided so far.
     fn tell_to_learn(&mut self, source: SourceId) {
         let clock = self.core.plan.clocks.index(source);
         let relations = self.core.begun.as_mut().and_then(|begun| begun.relations.as_mut());

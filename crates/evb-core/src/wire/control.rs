@@ -125,6 +125,7 @@ pub struct MalformedMessage {
 }
 
 impl Verdict {
+    /// Returns the number that stands for the verdict in messages.
     const fn number(self) -> u32 {
         match self {
             Self::Inhibited => 0,
@@ -134,6 +135,7 @@ impl Verdict {
         }
     }
 
+    /// Returns the verdict for which a number stands; `None` if no builder has such an id.
     fn from_number(number: u32) -> Option<Self> {
         match number {
             0 => Some(Self::Inhibited),
@@ -253,9 +255,12 @@ impl Completions {
         }
     }
 
+    /// Notes which sources are absent in the newest complete event. Neighbouring events without the
+    /// same sources share one entry.
     #[cold]
     fn add_absence(&mut self, absent: &[MissingSource]) {
         if self.absences.is_empty() {
+            // The complete events before this one lacked no source.
             let before = self.complete.len() as u32 - 1;
             self.absences.extend((before > 0).then(|| Absence { events: before, ..Absence::default() }));
         }
@@ -555,6 +560,7 @@ fn numbers(peer: Peer) -> (Role, u32) {
     }
 }
 
+/// Returns the peer of a role and an id; `None` if there can be no such peer.
 fn peer(role: Role, id: u32) -> Option<Peer> {
     match role {
         Role::Unspecified => None,

@@ -190,6 +190,7 @@ impl DatagramHeader {
 }
 
 impl DatagramKind {
+    /// Returns the number that stands for the kind in a datagram.
     const fn number(self) -> u8 {
         match self {
             Self::Data => 1,

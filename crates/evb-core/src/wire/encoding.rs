@@ -230,6 +230,8 @@ macro_rules! messages {
                     })*
                 }
 
+                /// Reads a field, and adds it to the value that was read so far. Unknown fields are
+                /// skipped.
                 fn merge_field(
                     &mut self,
                     number: u32,
@@ -296,6 +298,7 @@ macro_rules! choices {
                     [$($number),*].contains(&number)
                 }
 
+                /// Reads one of the variants. Unknown fields are skipped.
                 fn merge(
                     &mut self,
                     number: u32,
@@ -349,6 +352,7 @@ macro_rules! enumerations {
                     prost::encoding::int32::encoded_len(number, &(*self as i32))
                 }
 
+                /// Reads the number of a variant. An unknown number stands for the first variant.
                 fn merge(
                     &mut self,
                     _: u32,

@@ -127,6 +127,8 @@ impl Families<'_> {
         Ok(())
     }
 
+    /// Encodes a family of histograms. Times above the last bucket count in the one without an
+    /// upper end.
     fn histograms<'l>(
         &mut self,
         name: &'static str,
@@ -164,6 +166,7 @@ impl Collector for Snapshot {
     }
 }
 
+/// Encodes the metrics of this process and of run control.
 fn of_process(status: &Status, families: &mut Families<'_>) -> fmt::Result {
     let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
     families.gauges("build_info", "The version of the program.", [(version, 1.0)])?;
@@ -180,6 +183,7 @@ fn of_process(status: &Status, families: &mut Families<'_>) -> fmt::Result {
     families.gauges("run_seconds", "Time since the run began, pauses included.", [(Labels::new(), seconds)])
 }
 
+/// Encodes the metrics of triggers and events, over all runs of this process.
 fn of_events(status: &Status, families: &mut Families<'_>) -> fmt::Result {
     let (totals, events) = (&status.totals, &status.totals.events);
     families.counters(
@@ -209,6 +213,7 @@ fn of_events(status: &Status, families: &mut Families<'_>) -> fmt::Result {
     )
 }
 
+/// Encodes the metrics of external triggers that were ignored.
 fn of_triggers(triggers: &AnnouncementCounts, families: &mut Families<'_>) -> fmt::Result {
     let counts = IGNORED_TRIGGERS.iter().filter_map(|counter| {
         let (_, why) = counter.unused?;
@@ -219,6 +224,7 @@ fn of_triggers(triggers: &AnnouncementCounts, families: &mut Families<'_>) -> fm
     families.counters("trigger_restarts", "How often the trigger program began to count again.", restarts)
 }
 
+/// Encodes the metrics of hooks.
 fn of_hooks(hooks: &[HookStatus], families: &mut Families<'_>) -> fmt::Result {
     let labels =
         |of: &HookStatus, outcome: &str| vec![("hook", of.hook.to_owned()), ("outcome", outcome.to_owned())];
@@ -253,6 +259,7 @@ fn of_problems(problems: &[Problem], families: &mut Families<'_>) -> fmt::Result
     )
 }
 
+/// Encodes which sources and builders take part.
 fn of_peers(survey: &Survey, families: &mut Families<'_>) -> fmt::Result {
     let label = |role: &str, id: u16| vec![("role", role.to_owned()), ("id", id.to_string())];
     let takes_part = |presence: Presence| matches!(presence, Presence::Up | Presence::NoReadout);
@@ -343,6 +350,7 @@ fn info(role: &'static str, id: u16, name: &str) -> Option<(Labels, f64)> {
     (!name.is_empty()).then(|| (vec![(role, id.to_string()), ("name", name.to_owned())], 1.0))
 }
 
+/// Encodes the metrics of each source.
 fn of_sources(sources: &[SourceSurvey], families: &mut Families<'_>) -> fmt::Result {
     let label = |of: &SourceSurvey| vec![("source", of.id.to_string())];
     let infos = sources.iter().filter_map(|of| info("source", of.id, &of.name));
@@ -378,6 +386,7 @@ fn of_sources(sources: &[SourceSurvey], families: &mut Families<'_>) -> fmt::Res
     Ok(())
 }
 
+/// Encodes the metrics of each builder.
 fn of_builders(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::Result {
     let label = |of: &BuilderSurvey| vec![("builder", of.id.to_string())];
     let infos = builders.iter().filter_map(|of| info("builder", of.id, &of.name));
@@ -406,6 +415,7 @@ fn of_builders(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::
     )
 }
 
+/// Encodes the metrics of the taps of builders.
 fn of_taps(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::Result {
     let taps = || builders.iter().filter_map(|of| Some((of.id.to_string(), of.live.as_ref()?.tap?)));
     let clients = taps().map(|(id, tap)| (vec![("builder", id)], f64::from(tap.clients)));
@@ -418,6 +428,7 @@ fn of_taps(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::Resu
     families.counters("builder_tap_events", help, fates)
 }
 
+/// Encodes the metrics of filters that are processes.
 fn of_filters(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::Result {
     let filters =
         || builders.iter().filter_map(|of| Some((of.id.to_string(), of.live.as_ref()?.filter.as_ref()?)));

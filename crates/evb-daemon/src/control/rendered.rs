@@ -73,6 +73,7 @@ pub(super) enum MetricsFormat {
 }
 
 impl Rendered {
+    /// Creates the pages, which are rendered when they are asked for.
     pub(super) fn new(lead: RunControl, hooks: Hooks) -> Self {
         let mut shown = lead.watch();
         shown.see();
@@ -131,6 +132,7 @@ impl Rendered {
         })
     }
 
+    /// Forgets the rendered pages if the status may have changed since.
     async fn refresh(&self, pages: &mut Pages) -> Result<(), Refusal> {
         let is_old = pages.at.is_none_or(|at| at.elapsed() >= AGE);
         // `has_changed` is also true when the leader has ended; then asking for the status fails.

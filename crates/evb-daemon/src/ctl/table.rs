@@ -123,6 +123,7 @@ pub(super) fn status(status: &Value) -> String {
     text
 }
 
+/// Writes the ledger, the rates and the latency.
 fn events(text: &mut String, status: &Value) {
     let (events, rates) = (&status["survey"]["events"], &status["rates"]);
     let of = |key: &str| events[key].as_u64().unwrap_or(0);
@@ -166,6 +167,7 @@ fn problems(text: &mut String, status: &Value) {
     }
 }
 
+/// Writes a table of the builders, and the sources that are not well.
 fn peers(text: &mut String, survey: &Value) {
     let sources = survey["sources"].as_array().map_or(&[][..], |sources| sources);
     let builders = survey["builders"].as_array().map_or(&[][..], |builders| builders);
@@ -277,6 +279,7 @@ fn list(value: &Value) -> Vec<&str> {
     value.as_array().map_or_else(Vec::new, |items| items.iter().filter_map(Value::as_str).collect())
 }
 
+/// Returns a time as people read it.
 fn clock(seconds: f64) -> String {
     let whole = seconds as u64;
     match whole {

@@ -45,6 +45,7 @@ pub(super) struct Boundary {
 type Run = (RunNumber, RunId);
 
 impl Boundary {
+    /// Creates the boundary of a source's runs, with the hooks of its input.
     pub(super) fn new(entry: &SourceEntry, ending: watch::Receiver<Ending>) -> Self {
         Self {
             hooks: entry.hooks.clone(),
@@ -200,6 +201,7 @@ impl Boundary {
         }
     }
 
+    /// Sends bytes to the board within the limit, or says why not.
     async fn send(&self, bytes: &[u8], limit: Duration) -> Result<(), String> {
         let Some(writer) = &self.writer else { return Err("this input has no board to send to".to_owned()) };
         match timeout(limit, writer.send(bytes)).await {

@@ -91,6 +91,7 @@ pub(super) struct Host {
 }
 
 impl Host {
+    /// Starts the supervisor, if this process hosts it, and lets all other roles join the run.
     pub(super) async fn start(
         config: Arc<Config>,
         hosted: &[Peer],

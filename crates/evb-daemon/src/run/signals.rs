@@ -73,6 +73,7 @@ impl Signals {
         );
     }
 
+    /// Polls for a signal that asks for the end.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Signal> {
         for (one, signal) in &mut self.ending {
             if signal.poll_recv(cx).is_ready() {

@@ -51,6 +51,8 @@ impl FromFile {
         Self { path, hosting, config, fresh: Some(origin), hosted: Vec::new(), shared, last: None, publisher }
     }
 
+    /// Returns the configuration of the next run: the one of the start for the first run, then the
+    /// file as it is now.
     fn read(&mut self) -> Result<(Arc<Config>, Origin), SystemError> {
         if let Some(origin) = self.fresh.take() {
             return Ok((Arc::clone(&self.config), origin));

@@ -52,6 +52,7 @@ impl Desk {
         Self { builder, tap, guard, log: Mutex::new(RefusalLog::new("a tap")) }
     }
 
+    /// Answers a request, and closes the connection after it.
     pub(super) async fn answer(&self, peer: SocketAddr, request: Request<Incoming>, busy: Busy) -> Answered {
         let (head, _) = request.into_parts();
         let mut response = match self.guard.check(&head).and_then(|_| self.look(&head, busy)) {
@@ -67,6 +68,7 @@ impl Desk {
         response
     }
 
+    /// Returns the stream of events or the counts, or refuses the request.
     fn look(&self, head: &Parts, busy: Busy) -> Result<Answered, Answer> {
         match (&head.method, head.uri.path()) {
             (&Method::GET, EVENTS) => self.show(wanted(head.uri.query().unwrap_or_default())?, busy),

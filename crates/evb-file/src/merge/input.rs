@@ -106,6 +106,7 @@ impl MergeInput {
         self.read_by(|file, record, window| file.payloads_into(&record, window, memory).map(|()| record))
     }
 
+    /// Reads the event that is next in this file. The buffer of the window is kept between calls.
     fn read_by<T>(
         &mut self,
         read: impl FnOnce(&EventFile, Record, &mut Window<'_>) -> Result<T, ReadError>,
@@ -155,6 +156,7 @@ impl MergeInput {
         Ok(())
     }
 
+    /// Returns the file, which is opened when it is needed.
     fn open(&mut self) -> Result<&EventFile, ReadError> {
         let file = match self.file.take() {
             Some(file) => file,

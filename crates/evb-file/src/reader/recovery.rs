@@ -106,6 +106,7 @@ pub(super) fn header(file: &File, length: u64) -> io::Result<Result<Found, Heade
     Ok(Err(flaw))
 }
 
+/// Reads the file's header, whose first bytes are `front`.
 fn read(front: &[u8], window: &mut Window<'_>) -> io::Result<Result<Found, HeaderFlaw>> {
     let length = match FileHeader::length(front) {
         Ok(length) => length,

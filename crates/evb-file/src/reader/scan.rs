@@ -200,6 +200,8 @@ impl<'f> Records<'f> {
         self.position
     }
 
+    /// Reads the record at the position, and moves on. Where no record begins, this is the index,
+    /// or damage.
     fn step(&mut self) -> io::Result<Option<Result<Record, ReadError>>> {
         let Some(offset) = self.position.next.take() else { return Ok(None) };
         if offset >= self.file.records_end() {

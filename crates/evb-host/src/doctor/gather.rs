@@ -72,6 +72,7 @@ pub(super) fn gather(demand: Option<Demand>, peers: &Peers, named: &[String]) ->
     })
 }
 
+/// Measures round trips between two threads over the loopback, as a whole and in stages.
 fn turn_facts() -> Fact<TurnFacts> {
     let turns = echo::loopback_turns(TURNS)?;
     let stages: Vec<_> = turns.iter().filter_map(|turn| turn.stages).collect();
@@ -98,6 +99,8 @@ fn turn_facts() -> Fact<TurnFacts> {
     Ok(TurnFacts { whole, stages: by_stage() })
 }
 
+/// Returns the devices to look at: the named ones, or those to the peers, or the default one and
+/// the loopback.
 fn devices<'l>(links: &'l [Link], peers: &Peers, named: &[String]) -> Result<Vec<&'l Link>, Unavailable> {
     if !named.is_empty() {
         let find = |name: &String| {
@@ -140,6 +143,7 @@ fn copy_facts() -> Fact<CopyFacts> {
     Ok(CopyFacts { rate, threads })
 }
 
+/// Gathers what the kernel gives to sockets that ask as evb does.
 fn socket_facts(demand: Option<&Demand>) -> SocketFacts {
     // If the configuration names no congestion control, the roles request cubic.
     let congestion = demand.and_then(|demand| demand.congestion_control.clone());
@@ -166,6 +170,7 @@ fn socket_facts(demand: Option<&Demand>) -> SocketFacts {
     }
 }
 
+/// Gathers the facts about a device, and tests the offloads that matter there.
 fn device(link: &Link, demand: Option<&Demand>, peers: &Peers, paths: &[PathFacts]) -> DeviceFacts {
     let name = link.name.as_str();
     let qdiscs = qdisc::qdiscs(link.index);

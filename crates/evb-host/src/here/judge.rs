@@ -163,6 +163,7 @@ impl<'c> Locations<'c> {
         hosts
     }
 
+    /// Formats a table of the hosts with their roles and addresses.
     fn table(&self, margin: &str) -> String {
         let hosts = self.hosts();
         let width = hosts.iter().map(|(host, _)| host.len()).max().unwrap_or_default().max(9);

@@ -237,6 +237,7 @@ impl<'p> Listener<'p> {
         Ok(listener)
     }
 
+    /// Greets a sender, and tells it to where and how large to send.
     fn greet(&mut self, mut control: TcpStream, address: SocketAddr) -> io::Result<()> {
         control.set_nonblocking(false)?;
         control.set_nodelay(true)?;

@@ -68,6 +68,7 @@ pub(super) fn text(result: &SearchResult) -> String {
     text
 }
 
+/// Writes why the buffer's size was not found, and what is known of it.
 fn not_reached(text: &mut String, result: &SearchResult) {
     let why = match result.not_reached {
         Some(why) => format!("not reached: {why}"),

@@ -223,6 +223,7 @@ impl<R: Rig> Search<'_, R> {
         Ok(())
     }
 
+    /// Repeats bursts that are larger than the buffer, to see how much of them arrives.
     fn repeat(&mut self, limits: Limits) -> Result<(), R::Error> {
         let size = self.result.smallest_lossy.unwrap_or(limits.burst).count() as f64 * BEYOND;
         for _ in 0..limits.repeats {

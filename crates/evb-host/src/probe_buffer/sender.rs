@@ -104,6 +104,7 @@ pub(super) fn send(listener: SocketAddr, bind: Option<IpAddr>) -> Result<Bytes, 
     }
 }
 
+/// Connects to the listener, which may be started a little later.
 fn connect(listener: SocketAddr, bind: Option<IpAddr>) -> Result<TcpStream, SendError> {
     let began = Wall::now();
     loop {

@@ -117,6 +117,7 @@ pub(super) struct Numbered {
 }
 
 impl Numbered {
+    /// Encodes the head of a datagram.
     pub(super) fn encode(&self) -> [u8; HEADER] {
         let mut head = [0; HEADER];
         head[..4].copy_from_slice(&u32::from(self.sender).to_le_bytes());
@@ -126,6 +127,7 @@ impl Numbered {
         head
     }
 
+    /// Decodes the head of a datagram; `None` if it is cut short or impossible.
     pub(super) fn decode(datagram: &[u8]) -> Option<Self> {
         Some(Self {
             sender: u16::try_from(word(datagram, 0)?).ok()?,

@@ -190,6 +190,7 @@ pub(crate) fn remove(
     Ok(before)
 }
 
+/// Refuses to replace the qdisc of another program, unless that is asked.
 fn refuse_foreign(root: &Root, device: &str, replace: bool) -> Result<(), ProvisionError> {
     match root {
         Root::Foreign(root) if !replace => {

@@ -63,6 +63,8 @@ pub(crate) fn compare(tc: &mut dyn TrafficControl, plan: &Plan) -> Result<Compar
     Ok(Comparison { classes, differences })
 }
 
+/// Returns how a class differs from the plan. tc shows rounded numbers, so small differences do not
+/// count.
 fn unlike<'c>(
     class: &'c Class,
     shown: &'c Shown,
@@ -109,6 +111,7 @@ fn in_words(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "none".to_owned(), |value| value.to_string())
 }
 
+/// Returns the filters of the plan that are missing, and others that the plan does not have.
 fn unlike_filters(plan: &Plan, shown: &BTreeMap<(String, u16), Vec<Vec<Key>>>) -> Vec<String> {
     let mut left = shown.clone();
     let mut differences = Vec::new();
@@ -194,6 +197,7 @@ fn bytes(text: &str) -> Option<f64> {
     scaled(text.strip_suffix('b')?, 1024.0)
 }
 
+/// Parses a number with a prefix, each of which is `step` times the one before.
 fn scaled(text: &str, step: f64) -> Option<f64> {
     let (number, power) = match text.char_indices().next_back()? {
         (at, 'K') => (&text[..at], 1),

@@ -239,6 +239,7 @@ fn destinations(
     Ok(destinations)
 }
 
+/// Returns the link's rate, and who says so.
 fn link_rate(config: &Config, wishes: &Wishes) -> Result<(Rate, &'static str), RequestError> {
     let device = &wishes.device;
     let driver = || {
@@ -255,6 +256,7 @@ fn link_rate(config: &Config, wishes: &Wishes) -> Result<(Rate, &'static str), R
         .ok_or_else(|| RequestError::NoLinkRate(device.clone()))
 }
 
+/// Returns the asked sources, or else those of this host.
 fn sources(config: &Config, asked: &[u16]) -> Result<Vec<SourceId>, RequestError> {
     let known = |id: &u16| config.sources.iter().any(|source| source.id == SourceId::new(*id));
     if let Some(unknown) = asked.iter().find(|id| !known(id)) {
@@ -271,6 +273,7 @@ fn sources(config: &Config, asked: &[u16]) -> Result<Vec<SourceId>, RequestError
     if here.is_empty() { Err(RequestError::NoSource) } else { Ok(here) }
 }
 
+/// Resolves the address of a peer.
 fn resolve(peer: &str, endpoint: &Endpoint) -> Result<Vec<SocketAddr>, RequestError> {
     let found = (endpoint.host.as_str(), endpoint.port).to_socket_addrs();
     found.map(Iterator::collect).map_err(|reason| RequestError::Unresolved {

@@ -38,6 +38,7 @@ pub struct DatagramSocket {
 }
 
 impl DatagramSocket {
+    /// Creates a socket over the given sender, to be read in this runtime.
     pub(super) fn over(sender: DatagramSender, is_v4: bool, buffers: Buffers) -> io::Result<Self> {
         Ok(Self {
             io: sys_udp::watched(sender, Interest::READABLE)?,

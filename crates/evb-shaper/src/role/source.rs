@@ -369,6 +369,7 @@ impl SourceRole {
         assert!(self.wanted.len() as u64 <= evb_core::source::MAX_AHEAD);
     }
 
+    /// Acts on an event of the membership.
     fn take(&mut self, event: Option<MembershipEvent>, now: Instant) {
         match event {
             Some(MembershipEvent::Message(message)) => {
@@ -382,6 +383,7 @@ impl SourceRole {
         }
     }
 
+    /// Handles a message of the supervisor.
     fn handle_message(&mut self, message: Control, now: Instant) -> Result<(), RoleFault> {
         let core = self.paced.core_mut();
         match message.message {
@@ -447,6 +449,7 @@ impl SourceRole {
         self.is_ready = true;
     }
 
+    /// Returns the next output of the state machine that the driver must carry out.
     fn poll_machine(&mut self, now: Instant) -> Option<SourceOutput> {
         while let Some(output) = self.paced.core_mut().poll(now) {
             match output {

@@ -145,6 +145,9 @@ fn single(case: &Case<'_>, block: &Block<'_>, is_suspect: bool, is_last: bool) -
     (case.sent.len() >= SINGLE[usize::from(!is_suspect)]).then_some(Explanation::SingleStamps)
 }
 
+/// Explains a block of wrong readings that is longer than single stamps: a slip if one shift fits
+/// clearly, or else a clock that stands still, that was exchanged with another clock, or whose
+/// intervals are wrong. Returns `None` if more events are needed.
 fn lasting(case: &Case<'_>, block: &Block<'_>, is_last: bool) -> Option<Explanation> {
     let (list, least) = (block.list, if block.has_ended { 3 } else { LEAST });
     if case.is_proven
@@ -156,6 +159,7 @@ fn lasting(case: &Case<'_>, block: &Block<'_>, is_last: bool) -> Option<Explanat
         if is_slip && is_sure {
             return Some(Explanation::Slip { shift: best.shift, offset_is_new: false });
         }
+        // A relation that fits at some shift is not left for another explanation before the end.
         if !is_last {
             return None;
         }
@@ -166,6 +170,7 @@ fn lasting(case: &Case<'_>, block: &Block<'_>, is_last: bool) -> Option<Explanat
             };
         }
     }
+    // The other explanations need more readings than a shift does.
     if list.len() < if block.has_ended { 4 } else { LASTING } && !is_last {
         return None;
     }

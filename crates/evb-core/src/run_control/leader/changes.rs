@@ -132,6 +132,7 @@ impl Leader {
         self.answer(number, outcome.map(|()| self.status.state));
     }
 
+    /// Remembers for the next runs which sources are excluded.
     fn keep_owing(&mut self, request: OwingRequest) {
         for source in request.sources {
             if request.excludes {
@@ -175,6 +176,7 @@ impl Leader {
         self.run.is_some() && matches!(self.status.state, State::Configured | State::Running | State::Paused)
     }
 
+    /// Returns the refusal of a request that needs an open run, while there is none.
     fn no_run(&self, request: &str) -> Refusal {
         let remedy = match self.status.state {
             State::Unconfigured => "give `evbd ctl configure` first",

@@ -55,6 +55,7 @@ impl SourceModel {
         event > self.born && self.assignments.get(&event) == Some(&builder)
     }
 
+    /// Handles a message as a source does, and returns the answers.
     pub(super) fn hear(&mut self, message: &Message) -> Vec<Message> {
         match message {
             Message::Roster(_) => return vec![Message::Ready(Ready {})],
@@ -127,6 +128,7 @@ impl BuilderModel {
         self.rosters.values().next_back()
     }
 
+    /// Handles a message as a builder does, and returns the answers.
     pub(super) fn hear(&mut self, message: Message, now: Instant, lease: Duration) -> Vec<Message> {
         match message {
             Message::Begin(_) => return vec![Message::Begun(Begun::default())],
@@ -150,6 +152,8 @@ impl BuilderModel {
         Vec::new()
     }
 
+    /// Takes the assignments of a batch that are not settled or open yet, and returns the
+    /// confirmation if one is asked for.
     fn take(&mut self, batch: &Assignments, now: Instant) -> Vec<Message> {
         let ids = match batch.roster_version {
             0 => batch.expected.clone(),

@@ -107,6 +107,7 @@ impl Roster {
         Ok(())
     }
 
+    /// Restores that a builder has ended its part in the run.
     pub(in crate::supervisor) fn recall_over(&mut self, builder: u32) -> Result<BuilderIndex, Nonsense> {
         let index = self.recalled_builder(builder)?;
         if !self.builders[index].is_alive() {
@@ -116,6 +117,7 @@ impl Roster {
         Ok(index)
     }
 
+    /// Restores that a builder was added, leaves or is gone.
     pub(in crate::supervisor) fn recall_membership(
         &mut self,
         builder: u32,
@@ -152,6 +154,7 @@ impl Roster {
         Ok(())
     }
 
+    /// Restores the seat of a source from totals, which were written at the time `at`.
     pub(in crate::supervisor) fn recall_source(
         &mut self,
         index: SourceIndex,
@@ -166,6 +169,7 @@ impl Roster {
         Ok(())
     }
 
+    /// Restores the seat of a builder from totals.
     pub(in crate::supervisor) fn recall_builder(
         &mut self,
         index: BuilderIndex,

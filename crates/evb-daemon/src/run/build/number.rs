@@ -67,6 +67,7 @@ pub(in crate::run) fn next_number(
     Ok(Numbered { run: config.run.number.unwrap_or(FIRST_RUN).max(after), is_fixed: false })
 }
 
+/// Returns the number after the highest one.
 fn next(highest: RunNumber, state: Option<&StateDir>) -> Result<RunNumber, RunError> {
     highest.number().checked_add(1).map(RunNumber::new).ok_or_else(|| {
         let place = state.map_or(String::new(), |state| format!(", as {} says", state.path().display()));

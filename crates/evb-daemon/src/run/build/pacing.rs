@@ -48,6 +48,7 @@ fn unmet(key: &'static str, error: &impl std::fmt::Display) -> RunError {
     RunError::Unmet { key, reason: reason.to_owned(), remedy }
 }
 
+/// Returns the software executor, which spins if that is asked and enough cores are there.
 fn software(spin: Spin) -> Result<Software, RunError> {
     if spin == Spin::Off {
         return Ok(Software::timer());

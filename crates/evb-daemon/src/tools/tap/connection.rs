@@ -142,6 +142,7 @@ impl TapConnection {
         let _ = to.send(ShownPart::End(TapEnd { origin: self.origin, counts, error }));
     }
 
+    /// Passes the header and the events of the stream on, until one side ends.
     fn pass_on(&mut self, to: &SyncSender<ShownPart>) -> Result<(), ReadError> {
         let mut reader = EventStream::new(&mut self.streamed, format!("tap {}", self.origin.tap))?;
         let header = ShownPart::Header(Box::new(reader.header().clone()), reader.header_bytes().to_vec());

@@ -54,6 +54,7 @@ impl Writer {
         Ok(ends)
     }
 
+    /// Writes the header of the first tap; the others must be of the same run.
     fn header(&mut self, header: &FileHeader, bytes: &[u8]) -> io::Result<()> {
         let own = *self.run.get_or_insert(header.run_id);
         if own != header.run_id {

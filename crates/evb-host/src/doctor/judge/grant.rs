@@ -89,6 +89,7 @@ fn ratio(demand: &Demand, time: Duration) -> Option<f64> {
     Some(in_time.count() as f64 / demand.under_way?.count().max(1) as f64)
 }
 
+/// Judges whether the budget lasts until the data for the next grant arrive.
 pub(super) fn budget(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
     let missing = |reason: &str| Unavailable::new(reason);
     let demand =

@@ -153,6 +153,8 @@ pub(super) fn parse(kind: &str, bytes: &[u8]) -> QdiscOptions {
     options.unwrap_or(QdiscOptions::NotRead)
 }
 
+/// Reads the options of fq. The numbers are those of the attributes in linux/pkt_sched.h
+/// (`TCA_FQ_…`).
 fn fq(bytes: &[u8]) -> Fq {
     let value = |kind| attribute(bytes, kind).and_then(|value| number(value, 0));
     Fq {
@@ -167,6 +169,7 @@ fn fq(bytes: &[u8]) -> Fq {
     }
 }
 
+/// Reads the options of etf, which are a `tc_etf_qopt` of linux/pkt_sched.h.
 fn etf(bytes: &[u8]) -> Option<Etf> {
     let delta = number(bytes, 0)?;
     let flags = number(bytes, 8)?;

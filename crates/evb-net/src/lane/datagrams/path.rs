@@ -102,6 +102,7 @@ pub async fn probe_tagged(
     Err(PathError::Silence { peer })
 }
 
+/// Sends a probe of `length` bytes, including header and tag. The rest is filled with zeros.
 fn send(
     socket: &mut DatagramSocket,
     association: Association,

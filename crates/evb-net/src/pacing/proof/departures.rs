@@ -77,6 +77,7 @@ impl Timing {
         self.seen == count && self.early == 0 && self.error.is_some_and(|error| error <= TOLERANCE)
     }
 
+    /// Describes how exactly the test packets left; `witness` says who saw them.
     fn words(&self, count: usize, gap: Duration, witness: &str) -> String {
         if self.seen == 0 {
             return format!(
@@ -97,6 +98,7 @@ impl Timing {
         )
     }
 
+    /// Returns the result of a trial with `count` packets, each `gap` apart.
     fn result(&self, count: usize, gap: Duration, witness: &str) -> TrialResult {
         TrialResult {
             held: self.holds(count),
@@ -202,6 +204,7 @@ pub(super) fn by_timer(executor: &Software, trial: &Trial) -> io::Result<TrialRe
     })
 }
 
+/// Sends packets at regular times by the timer, and returns the times at which they should leave.
 fn send_on_time(
     observed: &mut Observed,
     executor: &Software,

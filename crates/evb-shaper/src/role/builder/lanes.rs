@@ -167,6 +167,7 @@ impl BuilderRole {
         self.opened.remove(lane);
     }
 
+    /// Closes a lane for a fault of the source, and drops its connection.
     fn drop_lane(&mut self, lane: LaneIndex, cause: &dyn Display, now: Instant) {
         if self.lanes[lane] == LaneState::Closed {
             // A closed lane may still hold part of the budget, which is released here.
@@ -177,6 +178,7 @@ impl BuilderRole {
         self.end_lane(lane, cause, now);
     }
 
+    /// Marks a lane as closed. The log has this only if the run goes on, and not too often.
     fn end_lane(&mut self, lane: LaneIndex, cause: &dyn Display, now: Instant) {
         let state = core::mem::replace(&mut self.lanes[lane], LaneState::Closed);
         if state == LaneState::Closed {
