@@ -154,6 +154,7 @@ impl Guard {
         let near = self.near(host);
         let lead = &self.watched[self.lead];
         let (at, rounded) = lead.track.relation.time(&lead.scale, lead_ticks, near);
+        // A calm event needs no vote: the lead did not leap, and all readings agree.
         let mut is_calm = at.wrapping_sub(near).unsigned_abs() <= self.leap && lead.track.is_calm();
         for (position, (watched, reading)) in self.watched.iter_mut().zip(readings).enumerate() {
             if let (Some(ticks), true) = (*reading, position != self.lead) {
@@ -296,6 +297,7 @@ impl Guard {
     ) -> Observation {
         let vote = self.vote(host, readings, &ruled);
         let at = vote.at.unwrap_or(ruled.at);
+        // If the ruling clock is outvoted, no relation follows this event.
         let follow = ruled.follow && vote.at.is_none();
         let mut seen = Observation { tie: vote.is_tie, ..Observation::default() };
         // With more clocks, the next events will tell which of both sides is wrong.

@@ -40,6 +40,7 @@ impl GuardedClocks {
         let mut clocks: Vec<_> = begin.clocks.iter().filter_map(clock_of).collect();
         clocks.sort_unstable_by_key(|(source, _)| *source);
         clocks.dedup_by_key(|(source, _)| *source);
+        // The message has the id plus 1, and 0 for no lead.
         let lead = begin.lead.checked_sub(1).and_then(|id| u16::try_from(id).ok()).map(SourceId::new);
         let mut guarded = Self { clocks, lead: None, host_times: begin.host_times };
         guarded.lead = lead.and_then(|source| guarded.index(source));
@@ -228,6 +229,7 @@ pub fn readings_message(question: u32, readings: impl Iterator<Item = (u64, u64)
     let mut message = Readings { question, ..Readings::default() };
     let mut last = (0u64, 0u64);
     for (event, ticks) in readings {
+        // Differences to the reading before are small numbers, which take few bytes.
         message.events.push(last.0.wrapping_sub(event));
         message.ticks.push(last.1.wrapping_sub(ticks));
         last = (event, ticks);
@@ -244,6 +246,7 @@ pub fn readings_of(message: &Readings) -> Result<impl Iterator<Item = (u64, u64)
         return Err(MalformedMessage { message: "Readings", problem: "events and ticks differ in number" });
     }
     let pairs = message.events.iter().zip(&message.ticks).take(MOST_READINGS);
+    // Each entry is the difference to the one before.
     Ok(pairs.scan((0u64, 0u64), |last, (event, ticks)| {
         *last = (last.0.wrapping_sub(*event), last.1.wrapping_sub(*ticks));
         Some(*last)

@@ -202,10 +202,11 @@ impl StreamGuard {
 
     /// Notes a finding of the inquiry about a clock. It may accuse the one beside it.
     fn note(&mut self, mut found: Finding, asked: ClockIndex, survey: &Survey) {
-        let mut own = self.watched.findings.iter().filter(|known| known.clock == found.clock);
+        let mut of_clock = self.watched.findings.iter().filter(|of_clock| of_clock.clock == found.clock);
         let goes_on = |last: &Finding| found.verdict.goes_on(last.verdict, survey.is_proven(found.clock));
-        let is_repeated = own.clone().next_back().is_some_and(goes_on);
-        if is_repeated || found.clock != asked && own.any(|known| known.until.is_none()) {
+        let is_repeated = of_clock.clone().next_back().is_some_and(goes_on);
+        // Another clock that is accused has a finding already, if one of its findings has no end.
+        if is_repeated || found.clock != asked && of_clock.any(|of_clock| of_clock.until.is_none()) {
             return;
         }
         if found.verdict.is_misaligned() && found.clock == asked {

@@ -185,6 +185,8 @@ impl Track {
         }
         let moved = self.relation.moved(elapsed);
         let is_blurred = self.relation.blur > 0.0;
+        // The more the clock may have moved since the anchor, the more a single reading tells.
+        // While it has hardly moved, readings count little, so that their noise averages out.
         let gain = if moved * 32.0 < scale.tolerance {
             GAIN
         } else {
@@ -220,10 +222,12 @@ impl Track {
     /// Corrects the rate by the phase corrections of a block.
     #[cold]
     fn correct_rate(&mut self, scale: &Scale) {
-        let block = self.relation.elapsed(self.block_at).abs();
-        if block > 0.0 && scale.rates > 0.0 {
-            let error = 2.0 * scale.tolerance / block + DRIFT * block;
-            let rate = self.relation.rate + self.corrected / block;
+        let length = self.relation.elapsed(self.block_at).abs();
+        if length > 0.0 && scale.rates > 0.0 {
+            // The tolerances of the first and the last reading, and the drift of the rate
+            // meanwhile.
+            let error = 2.0 * scale.tolerance / length + DRIFT * length;
+            let rate = self.relation.rate + self.corrected / length;
             self.relation.set_rate(rate, error.min(scale.rates));
             self.rate_is_wrong |= rate.abs() > 1.25 * scale.rates + error;
         }

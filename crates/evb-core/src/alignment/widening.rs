@@ -223,7 +223,8 @@ impl Widener {
         Widened::Repeat(event)
     }
 
-    /// Handles a value that is too far from the expected one.
+    /// Handles a value that is too far from the expected one. Two such values in a row that fell
+    /// show a reset, after which no fragment has a place.
     fn stray(&mut self, value: u64, distance: i64) -> Widened {
         let (continues, fell) = (self.continues_astray(value), distance < 0 && !self.is_fresh);
         if continues && fell {

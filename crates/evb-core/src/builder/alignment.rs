@@ -106,6 +106,7 @@ impl EventGuard {
                 next = parts.next();
             }
             let found = next.filter(|(_, part)| part.source == source);
+            // A clock that is learnt again counts from a later event on.
             *reading = found.filter(|_| event.id > *after).map(|(_, part)| part.timestamp.ticks());
             *place = found.map(|(index, _)| index);
         }
@@ -117,6 +118,7 @@ impl EventGuard {
             self.next_look = now + self.interval;
             let survey = self.guard.survey();
             let learnt = survey.proven();
+            // The supervisor is told when more clocks are learnt, and again now and then.
             if learnt > self.told.1 || (learnt > 0 && now.since(self.told.0) >= LEARNT) {
                 self.told = (now, learnt);
                 let relations = Some(survey.message());
@@ -126,6 +128,7 @@ impl EventGuard {
         if !self.has_news || self.next_doubts().is_some_and(|due| due > now) {
             return None;
         }
+        // Reports about doubts are counted in each interval, because their number is limited.
         if now.since(self.counted.0) >= self.interval {
             self.counted = (now, 0);
         }

@@ -23,6 +23,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         if count > slots {
             return Err(RosterError::BeyondSlots { count, slots });
         }
+        // This list would grow without a limit under a supervisor that accounts for nothing.
         if self.unaccounted.len() > 2 * slots {
             return Err(RosterError::Unaccounted { count: self.unaccounted.len(), slots });
         }

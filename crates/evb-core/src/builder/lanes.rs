@@ -295,6 +295,7 @@ impl<P: GrantPolicy> Lanes<P> {
         if self.lanes[lane].write_datagram(&mut self.ranges, now, into) {
             // The datagram carries a request for lost bytes, so there is room for the next request.
             self.refresh(lane);
+            // Lost bytes are requested by the policy, like new ones.
             self.grants_due |= self.demands[lane].lost.is_some();
         }
     }
@@ -312,6 +313,7 @@ impl<P: GrantPolicy> Lanes<P> {
         if let Some(arrivals) = event.completed_by() {
             let last = self.lanes[arrivals.last].counters_mut();
             last.last += 1;
+            // By how much the last fragment came after the one before it.
             if arrivals.previous_at != Instant::ZERO {
                 last.last_by_ns += arrivals.last_at.since(arrivals.previous_at).as_nanos() as u64;
             }

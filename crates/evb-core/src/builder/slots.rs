@@ -222,6 +222,7 @@ impl Slots {
         let standing = self.rosters.standing();
         if assembly.assigned().is_none() {
             assembly.set_owing(&expected.excluded, &standing.expendable, &standing.sporadic);
+            // Nobody expects fragments of these sources, although they owe them.
             for (spared, cause) in
                 [(&expected.quiet, Cause::NoReadout), (&standing.released, Cause::Released)]
             {
@@ -305,6 +306,7 @@ impl Slots {
                 self.end_if_over(slot, now, &mut ended);
             }
         }
+        // These events have waited long enough for sporadic sources alone.
         while let Some((_, event)) = self.lingering.pop_front_if(|(end, _)| *end <= now) {
             if let Some(slot) = self.table.slot(event).filter(|slot| self.assemblies[slot.get()].is_waiting())
             {
@@ -446,6 +448,8 @@ impl Slots {
         let assembly = &mut self.assemblies[slot.get()];
         assembly.put_off(deadline);
         self.deadlines.push_back((deadline, assembly.event()));
+        // Entries that are no longer valid are removed now and then: their events have ended, or
+        // were put off again.
         if self.deadlines.len() > 2 * self.assemblies.len() {
             let (table, assemblies) = (&self.table, &self.assemblies);
             let slot = |event: EventId| table.slot(event).map(|slot| &assemblies[slot.get()]);

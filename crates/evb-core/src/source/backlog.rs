@@ -169,6 +169,7 @@ impl Backlog {
         self.undecided = self.undecided.max(event.number() + 1);
         self.is_excluded = verdict == Verdict::Excluded;
         let entry = self.entry(index as usize);
+        // The lane to which the fragment goes, or the reason for which it is not wanted.
         let decision = match (verdict, lane) {
             (Verdict::Assigned(_), Some(lane)) => Ok(lane),
             (Verdict::Inhibited, _) => Err(Unwanted::Inhibited),
@@ -216,9 +217,9 @@ impl Backlog {
     pub(super) fn close(&mut self, decided: EventId) -> u64 {
         let end = decided.number() + 1;
         self.owed = self.owed.split_off(&end);
-        let over = end.saturating_sub(self.first).min(self.entries.len() as u64);
+        let count = end.saturating_sub(self.first).min(self.entries.len() as u64);
         let mut closed = 0;
-        for entry in self.entries.drain(..over as usize) {
+        for entry in self.entries.drain(..count as usize) {
             if let BacklogEntry::Held(fragment) = entry {
                 self.bytes -= fragment.size().count();
                 self.held -= 1;
@@ -304,14 +305,14 @@ impl Backlog {
     fn forget(&mut self) {
         loop {
             let decided = self.first < self.undecided;
-            let go = match self.entries.front() {
+            let is_removable = match self.entries.front() {
                 Some(BacklogEntry::Over) => true,
                 Some(BacklogEntry::Assigned(_)) => self.entries.len() > REMEMBERED,
                 Some(BacklogEntry::Unwanted(_)) => self.entries.len() > self.remembered,
                 Some(BacklogEntry::Nothing) => decided && self.entries.len() > REMEMBERED,
                 Some(BacklogEntry::Held(_)) | None => false,
             };
-            if !go {
+            if !is_removable {
                 break;
             }
             if let Some(BacklogEntry::Assigned(lane)) = self.entries.pop_front() {

@@ -86,6 +86,7 @@ impl DeadTime {
         if sharers == 0 || cause != Cause::Busy {
             return add(cause, count);
         }
+        // What cannot be shared evenly goes to the culprits in turn.
         let (each, rest) = (count / sharers as u64, count % sharers as u64);
         for place in 0..sharers {
             let part = each + u64::from((place as u64) < rest);

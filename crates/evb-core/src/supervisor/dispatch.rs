@@ -171,6 +171,7 @@ impl Dispatch<'_> {
             if !(inhibits || assigns && takes && has_slot(self.assigner, self.outbox)) {
                 break;
             }
+            // Without a slot, all triggers that wait are inhibited at once.
             let count = if !has_slot(self.assigner, self.outbox) || !takes {
                 let count = self.inhibit(self.intake.pending(), now);
                 self.intake.settle(count);
@@ -286,11 +287,11 @@ impl Dispatch<'_> {
         completions.check().map_err(|malformed| malformed.to_string())?;
         let known = self.books.known(index, &completions).map_err(|gap| gap.to_string())?;
         self.books.owe_answer(index);
-        let news = completions.without(known);
-        if news.count() > 0 {
-            self.account(index, &news, now);
+        let fresh = completions.without(known);
+        if fresh.count() > 0 {
+            self.account(index, &fresh, now);
             let builder = self.roster.builder(index).id.number().into();
-            let what = Accounted { builder, completions: Some(news) };
+            let what = Accounted { builder, completions: Some(fresh) };
             self.outbox.journal(What::Accounted(what), now);
             return Ok(true);
         }

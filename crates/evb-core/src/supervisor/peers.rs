@@ -142,6 +142,8 @@ impl SupervisorCore {
         }
     }
 
+    /// Keeps a report of a peer. The final one comes only after it was asked for: at the end of the
+    /// run, or when a builder is to leave.
     /// Requirements: docs/reference/protocol.md RUN-17.
     pub(super) fn handle_report(&mut self, peer: Peer, seat: Seat, report: Report, now: Instant) {
         let is_final = report.live.is_none();

@@ -132,6 +132,7 @@ impl SupervisorCore {
         }
     }
 
+    /// Ends the recovery of a run: it goes on without the peers that have not come back.
     /// Requirements: docs/reference/protocol.md RUN-23.
     pub(super) fn go_on(&mut self, now: Instant) {
         const CAUSE: &str = "it did not register with the restarted supervisor";

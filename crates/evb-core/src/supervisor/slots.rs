@@ -105,6 +105,7 @@ impl Slots {
         if self.total == 0 {
             return None;
         }
+        // Some events in a row go to one builder, as many as the plan says.
         let chosen = if self.run_left > 0 && self.free[self.last] > 0 {
             self.run_left -= 1;
             self.last

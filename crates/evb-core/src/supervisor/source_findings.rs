@@ -200,7 +200,7 @@ const REMARKS: [FindingKind; 14] = [
 ];
 
 impl FindingKind {
-    /// Returns the sentence about a source.
+    /// Returns the sentence about a source, in the singular if the amount is one.
     fn about(&self, source: &SourceSummary) -> String {
         let amount = (self.amount)(source);
         let of_one =

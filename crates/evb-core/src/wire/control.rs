@@ -323,6 +323,7 @@ impl Completions {
         let mut rest = Self { before: self.before.saturating_add(known as u64), ..Self::default() };
         let mut last = EventId::default();
         self.events().skip(known).for_each(|event| rest.add(&mut last, event));
+        // The entries of absences stand for complete events, so they are cut at the front, too.
         let mut skipped = known;
         rest.absences = self.absences;
         rest.absences.retain_mut(|absence| {
