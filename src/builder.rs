@@ -216,10 +216,12 @@ impl Builder {
                 let (stage, prepared) =
                     stage::start(config.id, sink, Box::new(filter), config.give_up, config.tap.clone())?;
                 let prepared = tokio::time::timeout(PREPARATION, prepared).await;
-                let of_sink = match &prepared {
+                // An error of the sink that does not pass keeps the builder out of the run.
+                let fault_of_sink = match &prepared {
                     Ok(Ok(Err(error))) if !error.is_passing() => Some(RoleError::Sink(error.to_string())),
                     _ => None,
                 };
+                // The number plus 1, so that 0 stands for an unknown one.
                 let highest_run = match prepared {
                     Ok(Ok(Ok(highest))) => 1 + highest.map_or(0, |run| u64::from(run.number())),
                     _ => 0,
@@ -229,7 +231,7 @@ impl Builder {
                     Err(_) => String::new(),
                 };
                 let (member, access) = (config.member(highest_run, listen), config.access());
-                let (listener, address) = match (bound, of_sink) {
+                let (listener, address) = match (bound, fault_of_sink) {
                     (Ok(bound), None) => bound,
                     (Err(unable), _) | (Ok(_), Some(unable)) => {
                         role::decline(member, access, &unable.to_string()).await;

@@ -302,7 +302,8 @@ impl Capture {
         }
     }
 
-    /// Returns the next frame, or reads a packet.
+    /// Makes one step: returns a frame that is ready, or decodes bytes that wait, or reads the next
+    /// packet.
     pub(super) fn step(&mut self) -> Result<CaptureStep, CaptureError> {
         if let Some((time, fragment)) = self.ready.pop_front() {
             let frame = CapturedFrame { time, packet: self.count, fragment };

@@ -220,6 +220,8 @@ impl Framing {
 
     /// Skips the bytes up to where the next frame may begin.
     fn skip(&mut self, bytes: &mut BytesMut, follows: Follows) -> Decoded {
+        // The place where the next frame may begin: at the next magic, or behind the next
+        // delimiter.
         let place = match (&self.layout.magic, &self.layout.extent) {
             (Some(magic), _) => (1..bytes.len()).find(|place| magic.may_be_at(&bytes[*place..])),
             (None, Extent::Delimited(delimiter)) => {
@@ -230,6 +232,8 @@ impl Framing {
                 }
                 let found = find(bytes, delimiter).map(|place| place + least);
                 self.is_in_step = found.is_some();
+                // Without a delimiter, all bytes are skipped but those that may be the first part
+                // of one.
                 found.or_else(|| (bytes.len() + 1).checked_sub(least).filter(|place| *place > 0))
             }
             (None, _) => None,

@@ -233,11 +233,13 @@ impl Sink for FanOut {
             outcome = outcome.and(member.commit().await);
         }
         let failures: Vec<_> = self.required.iter_mut().filter_map(|member| member.failure.take()).collect();
+        // Either the batch is lost, or all sinks have it, so nothing is to be tried again.
         if outcome.is_err() || failures.is_empty() {
             self.forget();
             let gone = failures.into_iter().flat_map(|error| error.gone).collect();
             return outcome.map_err(|error| error.with_gone(gone));
         }
+        // What some sinks have accepted is not offered to them again when the others try again.
         self.required.iter_mut().for_each(|member| member.accepted.extend(member.written.drain(..)));
         let held = self.required.iter_mut().flat_map(|member| member.held.drain(..));
         let held = held.collect::<BTreeSet<EventId>>().into_iter().collect();

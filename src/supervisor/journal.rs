@@ -206,11 +206,13 @@ impl Journal {
         if self.untidy {
             self.rewind()?;
         }
+        // Until all is written, the file may end with a part of these entries.
         self.untidy = true;
         self.file.write_all(&self.pending)?;
         if self.fsync == JournalFsync::Commit {
             self.file.sync_data()?;
         }
+        // The name of a new file is synchronised once, besides its content.
         if self.nameless {
             self.sync_name()?;
             self.nameless = false;

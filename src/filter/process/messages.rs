@@ -122,6 +122,7 @@ pub(super) fn answers(message: &[u8]) -> impl Iterator<Item = Result<(EventId, b
     let rest = (!rest.is_empty())
         .then(|| Err(format!("sent a message of {} bytes, which is not whole answers", message.len())));
     let read = |answer: &[u8; ANSWER]| {
+        // The first eight bytes are the event id.
         let [a, b, c, d, e, f, g, h, verdict, zeros @ ..] = *answer;
         let event = EventId::new(u64::from_le_bytes([a, b, c, d, e, f, g, h]));
         match verdict {

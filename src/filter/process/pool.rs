@@ -280,6 +280,7 @@ impl WorkerPool {
     fn listen(&mut self, batch: &mut Batch<'_>, limit: Duration) {
         let mut readable = Vec::new();
         {
+            // Socket and output of each worker, with the index of the worker.
             let mut ends = Vec::new();
             for (index, worker) in self.workers.iter().enumerate() {
                 let Some(process) = &worker.process else { continue };

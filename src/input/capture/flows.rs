@@ -180,6 +180,7 @@ impl Flows {
     /// Decodes bytes that could not be decoded before. Returns false if there are none.
     pub(super) fn advance(&mut self, ready: &mut Ready) -> bool {
         let (Some(decoders), lost) = (&self.decoders, &mut self.lost) else { return false };
+        // Connections that are over are decoded to their end first.
         if let Some(connection) = self.over.front_mut() {
             if !connection.advance(true, decoders, ready, lost)
                 && let Some(connection) = self.over.pop_front()
@@ -188,6 +189,7 @@ impl Flows {
             }
             return true;
         }
+        // Then comes the connection that got the last segment.
         let Some((flow, gives_up)) = self.busy.take() else { return false };
         if let Some(connection) = self.connections.get_mut(&flow)
             && connection.advance(gives_up, decoders, ready, lost)
@@ -196,6 +198,7 @@ impl Flows {
             return true;
         }
         let held = |connection: &Connection| connection.held_memory();
+        // If too many bytes wait behind gaps, the connection with most of them waits no longer.
         if self.connections.values().map(held).sum::<usize>() > MAX_HELD {
             let largest = self.connections.iter().max_by_key(|(_, connection)| held(connection));
             self.busy = largest.map(|(flow, _)| (*flow, true));

@@ -111,6 +111,7 @@ impl Packets {
     /// Returns the IP packet in the frame of a link.
     fn network<'a>(&mut self, record: Record<'a>) -> Option<IpPacket<'a>> {
         let Record { bytes, link, is_cut, .. } = record;
+        // The type of the content as Ethernet numbers it, and the bytes behind the link's header.
         let (kind, ip) = match link {
             Linktype::ETHERNET => untagged(bytes, 12)?,
             Linktype::LINUX_SLL => untagged(bytes, 14)?,

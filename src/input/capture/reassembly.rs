@@ -109,6 +109,7 @@ impl OpenDatagram {
         if !has_more {
             self.end = Some(end);
         }
+        // Parts that touch the new one are merged with it.
         let (mut first, mut last) = (offset, end);
         self.parts.retain(|(begin, end)| {
             let is_apart = *end < first || *begin > last;

@@ -102,6 +102,8 @@ impl Aside {
         }
         let (answer, answered) = oneshot::channel();
         self.call(Call::Prepare(answer));
+        // The outer results are those of the time limit and of the thread, and the inner one is
+        // that of the sink.
         match timeout(GRACE, answered).await {
             Ok(Ok(Ok(number))) => Ok(number),
             Ok(Ok(Err(error))) => {
@@ -156,6 +158,7 @@ impl Aside {
         let (answer, answered) = oneshot::channel();
         self.call(Call::Close(answer));
         let (builder, offered) = (self.builder, counted(self.offered, "event"));
+        // The outer results are those of the time limit and of the thread.
         match timeout(GRACE, answered).await {
             Ok(Ok(refused)) if refused + self.left_out == 0 => Some(0),
             Ok(Ok(refused)) => {

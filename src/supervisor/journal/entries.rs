@@ -231,14 +231,16 @@ fn candidate(bytes: &[u8], left: u64) -> Option<(usize, u32)> {
         varint(&mut rest)?;
         key = varint(&mut rest)?;
     }
-    let rest_of_thing = match key & 7 {
+    // The lower three bits of a field's key are its type: a number, eight bytes, or a length with
+    // bytes.
+    let rest_of_field = match key & 7 {
         0 => varint(&mut rest).map(|_| 0)?,
         1 => 8,
         2 => varint(&mut rest)?,
         _ => return None,
     };
     let used = (start.len() - rest.len()) as u64;
-    (used.checked_add(rest_of_thing) == Some(length as u64)).then_some((length, expected))
+    (used.checked_add(rest_of_field) == Some(length as u64)).then_some((length, expected))
 }
 
 /// Protobuf tag of `Entry.at_ns`: field 1, a varint.

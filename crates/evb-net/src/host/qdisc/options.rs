@@ -193,6 +193,7 @@ fn tbf(bytes: &[u8]) -> Option<QdiscOptions> {
     let small: u64 = number(parameters, 8)?.into();
     let large = attribute(bytes, 4).and_then(|value| value.get(..8)?.try_into().ok()).map(u64::from_ne_bytes);
     let rate = large.unwrap_or(small);
+    // The kernel gives the depth as the time that it lasts at the rate, in ticks.
     let burst = u128::from(number(parameters, 28)?) * NANOS_PER_TICK * u128::from(rate) / 1_000_000_000;
     Some(QdiscOptions::Tbf {
         rate: Rate::from_bytes_per_second(rate),

@@ -77,6 +77,7 @@ pub async fn probe_tagged(
     let fault = |reason| PathError::Io { peer, reason };
     let headers = if peer.is_ipv4() { IPV4_UDP } else { IPV6_UDP };
     let most = mtu.min(socket.mtu().map_err(fault)?);
+    // The device's size is tried first, and then the usual smaller ones.
     let sizes = std::iter::once(most).chain(SIZES.into_iter().filter(|size| *size < most));
     let mut sequence = 0;
     for mtu in sizes {

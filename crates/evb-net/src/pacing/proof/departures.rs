@@ -54,6 +54,7 @@ impl Timing {
             asked.iter().zip(seen).filter_map(|(asked, seen)| Some((*asked, (*seen)?))).collect();
         let early = pairs.iter().filter(|(asked, seen)| *seen + EARLY + delta < *asked).count();
         let distance = |from: Instant, to: Instant| from.since(to).max(to.since(from));
+        // A datagram may leave when it was asked, or earlier by `delta`.
         let mut off: Vec<Duration> = pairs
             .iter()
             .map(|(asked, seen)| {
@@ -61,14 +62,14 @@ impl Timing {
                 distance(*asked, *seen).min(distance(handed, *seen))
             })
             .collect();
-        off.sort_unstable();
+        deviations.sort_unstable();
         let times: Vec<Instant> = pairs.iter().map(|(_, seen)| *seen).collect();
         Self {
             seen: pairs.len(),
             early,
             error: Gaps::between(&times).median_error(gap),
-            p99: off.get((off.len() * 99).div_ceil(100).max(1) - 1).copied(),
-            median: off.get(off.len() / 2).copied(),
+            p99: deviations.get((deviations.len() * 99).div_ceil(100).max(1) - 1).copied(),
+            median: deviations.get(deviations.len() / 2).copied(),
         }
     }
 

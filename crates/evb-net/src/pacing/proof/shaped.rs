@@ -80,6 +80,7 @@ pub(super) fn held_back(trial: &Trial) -> io::Result<TrialResult> {
 fn send_burst(observed: &mut Observed, trial: &Trial, count: usize) -> io::Result<Vec<Instant>> {
     let mut times = Vec::with_capacity(count);
     for number in 1..=count {
+        // The header of IPv6 is 20 bytes longer than that of IPv4.
         match observed.send(PAYLOAD - if trial.to.is_ipv4() { 0 } else { 20 }, None) {
             Ok(()) => times.push(clock::now()),
             Err(SendError::Full) => break,
