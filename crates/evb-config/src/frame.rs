@@ -250,6 +250,7 @@ impl GivenFrame {
         };
         let counter = read("input.frame.counter", self.counter.as_ref());
         let clock = read("input.frame.clock", self.clock.as_ref());
+        // All are read before the first one is given up, so that all mistakes are noted.
         let (counter, clock, extent) = (counter?, clock?, extent?);
         let end = self.end.unwrap_or_default();
         if matches!(extent, Extent::Delimited(_)) && !end.is_empty() {

@@ -169,6 +169,7 @@ impl ClosingBlock<'_> {
         if at < offset + HEAD {
             return Ok(false);
         }
+        // Behind the first difference, there may be zeros only.
         while at < length {
             let zeros = window.some(at, length - at)?;
             if zeros.is_empty() || zeros.iter().any(|byte| *byte != 0) {

@@ -249,6 +249,7 @@ impl EventFile {
         memory.resize(begin + (record.length - record.head_length).as_usize(), 0);
         let read = window.read_exact(record.payload_offset(), &mut memory[begin..]);
         let flaw = read.map(|()| flaw_of(record.fragments.iter().copied(), &memory[begin..]));
+        // What was read besides the payloads goes, and after a flaw all that was read.
         memory.truncate(if matches!(flaw, Ok(None)) { begin + size } else { begin });
         match flaw.map_err(FileError::of("read", &self.path))? {
             Some(flaw) => Err(self.damaged(record.offset, record.length, Some(record.event), flaw)),

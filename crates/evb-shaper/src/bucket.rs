@@ -137,6 +137,7 @@ impl EdtBucket {
     pub fn set_rate(&mut self, rate: Rate, now: Instant) {
         let (old, new) = (u128::from(self.per_byte), per_byte(rate));
         let now = fixed(now);
+        // A time in the future stands for bytes that the line has not carried yet.
         let rescaled = |time: u128| match time.checked_sub(now) {
             None => time,
             Some(ahead) => {

@@ -73,9 +73,11 @@ impl Credit {
     /// group is reduced to it.
     pub(crate) fn new(mut config: CreditConfig, lanes: usize) -> Self {
         let limits = config.groups.iter().map(|group| group.limit);
+        // A chunk that fits into the budget and into each group can be granted at some time.
         let most = config.cost.affordable(limits.fold(config.budget, Bytes::min));
         config.chunk = config.chunk.min(most).max(Bytes::new(1));
         let chunk = config.cost.buffer(config.chunk);
+        // Even a chunk of one byte may cost more than a very small limit.
         config.budget = config.budget.max(chunk);
         config.groups.iter_mut().for_each(|group| group.limit = group.limit.max(chunk));
         let smallest = config.groups.iter().map(|group| group.limit).fold(config.budget, Bytes::min);
@@ -112,6 +114,7 @@ impl Credit {
         }
         // Each bundle offers its first lane. A group without room blocks the bundles in it, also
         // those whose chunks are smaller.
+        // Distance of a lane in the rotation from the one that is next.
         let distance = |lane: LaneIndex| lane.get().wrapping_sub(self.next.get()) as u16;
         let mut offers: Vec<_> = (self.bundles.iter())
             .filter_map(|bundle| self.first_of(bundle, charges, lanes).map(|first| (first, bundle)))
@@ -151,6 +154,7 @@ impl Credit {
             }
             others |= alone.replace((event, lane, cost)).is_some();
         }
+        // A lane may hold more of the budget while no other one wants to send.
         let (event, lane, cost) = alone.filter(|_| !others)?;
         within(bundle.lone_limit, charges, lane, cost).then_some((event, lane))
     }
@@ -342,6 +346,7 @@ fn bundles(config: &CreditConfig, chunk: Bytes, lanes: usize) -> (Vec<Bundle>, V
             groups.filter(|(_, group)| group.lanes.contains(lane)).map(|(index, _)| index).collect();
         let bundle = *found.entry(groups).or_insert_with_key(|groups| {
             let limits = groups.iter().map(|group| config.groups[*group].limit);
+            // A quarter of the smallest limit, so that lanes send in turn.
             let lane_limit = chunk.max(limits.fold(config.budget, Bytes::min) / 4);
             let lone_limit = (chunk * 4).max(lane_limit);
             bundles.push(Bundle { groups: groups.clone(), lane_limit, lone_limit, queue: Queue::default() });

@@ -66,12 +66,13 @@ impl Rule for Window {
             let demand = &lanes[lane];
             let wanted = demand.ready - demand.granted;
             let free = self.limit.saturating_sub(charges.in_port(lane));
-            let within = demand.received.saturating_add(self.window.count()).saturating_sub(demand.granted);
-            let length = self.affordable(free, demand).count().min(within).min(wanted);
+            let window_left =
+                demand.received.saturating_add(self.window.count()).saturating_sub(demand.granted);
+            let length = self.affordable(free, demand).count().min(window_left).min(wanted);
             // To avoid tiny grants, a lane waits until half of its window is free or all of its
             // ready bytes fit (RFC 1122, §4.2.3.3).
-            let crumb = length < wanted && free < self.limit / 2;
-            if length == 0 || crumb {
+            let is_crumb = length < wanted && free < self.limit / 2;
+            if length == 0 || is_crumb {
                 continue;
             }
             let end = demand.granted + length;

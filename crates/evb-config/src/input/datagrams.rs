@@ -132,10 +132,11 @@ impl GivenPackets {
             None if source.has(&format!("input.packets.{key}")) => None,
             None => Some(None),
         };
-        let all = (read("number", &self.number), read("count", &self.count), read("last", &self.last));
-        let placed = (read("offset", &self.offset), read("total", &self.total));
-        let (number, count, last) = (all.0?, all.1?, all.2?);
-        let (offset, total) = (placed.0?, placed.1?);
+        let number = read("number", &self.number);
+        let (count, last) = (read("count", &self.count), read("last", &self.last));
+        let (offset, total) = (read("offset", &self.offset), read("total", &self.total));
+        // All are read before the first one is given up, so that all mistakes are noted.
+        let (number, count, last, offset, total) = (number?, count?, last?, offset?, total?);
         match (number, offset, total) {
             (Some(number), None, None) => self.numbered(source, number, count, last),
             (None, Some(offset), Some(total)) => {

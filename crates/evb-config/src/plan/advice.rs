@@ -182,9 +182,10 @@ fn slots(arguments: &Numbers, measures: &Measures, held: Option<Bytes>) -> (u32,
     let carried = measures.frames.bytes_per_second() / event;
     let asked = arguments.trigger_rate.map(|rate| rate.hertz() / f64::from(arguments.builders));
     let rate = asked.unwrap_or(carried).min(carried);
-    let beside = measures.path * 2 + HANDLING;
-    let time = measures.event / measures.frames + beside;
-    let under_way = rate * beside.as_secs_f64();
+    // The time of an event besides its time on the link.
+    let overhead = measures.path * 2 + HANDLING;
+    let time = measures.event / measures.frames + overhead;
+    let under_way = rate * overhead.as_secs_f64();
     let of_budget = held.map_or(0.0, |held| held.count() as f64 / event + 1.0);
     let load = rate / carried;
     let (of_chance, reason) = match asked {

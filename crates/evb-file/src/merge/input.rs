@@ -142,8 +142,11 @@ impl MergeInput {
             if entries.len() < count {
                 break entries;
             }
+            // More copies of the last event may follow these entries, so its copies are left for
+            // the next piece.
             let last = entries[count - 1].event;
             match entries.iter().position(|entry| entry.event == last) {
+                // All these entries are copies of one event.
                 None | Some(0) => count *= 2,
                 Some(whole) => {
                     entries.truncate(whole);

@@ -78,6 +78,7 @@ impl EventFile {
         let (mut has_entry, all) =
             (vec![false; damaged.len()], damaged.iter().map(|(_, length)| *length).sum::<Bytes>());
         for entry in entries {
+            // The last damaged region that begins at the entry or before it.
             let region = damaged.partition_point(|(offset, _)| *offset <= entry.offset).checked_sub(1);
             let is_in = |place: &usize| entry.offset - damaged[*place].0 < damaged[*place].1.count();
             match region.filter(is_in) {

@@ -55,7 +55,7 @@ impl Timing {
         let early = pairs.iter().filter(|(asked, seen)| *seen + EARLY + delta < *asked).count();
         let distance = |from: Instant, to: Instant| from.since(to).max(to.since(from));
         // A datagram may leave when it was asked, or earlier by `delta`.
-        let mut off: Vec<Duration> = pairs
+        let mut deviations: Vec<Duration> = pairs
             .iter()
             .map(|(asked, seen)| {
                 let handed = asked.shifted(-i64::try_from(delta.as_nanos()).unwrap_or(0));
