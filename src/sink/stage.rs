@@ -158,6 +158,7 @@ pub(crate) fn start<S: Sink>(
     tap: Option<Tap>,
 ) -> io::Result<(Stage, oneshot::Receiver<Prepared>)> {
     let (prepared, has_prepared) = oneshot::channel();
+    // Of each pair, one end stays with the builder, and the thread has the other one.
     let (begins, to_begin) = mpsc::channel(BEGINS);
     let (say_begun, begun) = mpsc::channel(BEGINS);
     let (events, incoming) = mpsc::channel(ROOM);

@@ -157,6 +157,7 @@ impl ClosingBlock<'_> {
             return Ok(false);
         }
         let (mut at, mut differs_at) = (offset, None);
+        // The expected block is compared piece by piece with what the file has.
         self.write(entries, offset, |piece| -> io::Result<()> {
             let found = window.up_to(at, piece.len() as u64)?;
             let same = found.iter().zip(piece).take_while(|(found, written)| found == written).count();

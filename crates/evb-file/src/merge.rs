@@ -338,8 +338,9 @@ impl Merge {
             match self.last {
                 _ if !self.selection.takes(next.epoch.0) => report.other_epochs += 1,
                 Some((event, epoch)) if event == next.event => {
-                    *(if epoch == next.epoch.0 { &mut report.duplicates } else { &mut report.superseded }) +=
-                        1;
+                    let is_same_epoch = epoch == next.epoch.0;
+                    let count = if is_same_epoch { &mut report.duplicates } else { &mut report.superseded };
+                    *count += 1;
                 }
                 _ => match read(input) {
                     Ok(event) => {

@@ -363,6 +363,7 @@ impl EventFileWriter {
                 self.finish_file()?;
             }
         }
+        // A file without events that another program removed or cut is given up.
         if self.output.as_ref().is_some_and(|output| output.events() == 0 && output.check_whole().is_err()) {
             self.output = None;
         }
@@ -371,6 +372,7 @@ impl EventFileWriter {
             self.make_dir()?;
             self.next_file()?;
         }
+        // Only a listener wants the checksum of a closed file.
         if !self.listener.is_set() {
             self.output.iter_mut().for_each(OutputFile::skip_checksum);
         }

@@ -243,6 +243,7 @@ impl Credit {
         now: Instant,
     ) -> Option<Grant> {
         let received = &self.received;
+        // A turn is over when the lane has received its bytes, or cannot send.
         self.turns.retain(|(lane, end)| {
             received[*lane] < *end && lanes[*lane].connected && !charges.is_stalled(*lane)
         });
@@ -262,6 +263,7 @@ impl Credit {
             let bundle = self.bundle(*lane);
             // A lane may hold more while no other lane wants to send.
             let limit = if self.turns.len() == 1 { bundle.lone_limit } else { bundle.lane_limit };
+            // A turn covers only the bytes up to its end.
             let demand = LaneDemand { ready: lanes[*lane].ready.min(*turn_end), ..lanes[*lane] };
             if demand.ready <= demand.granted {
                 continue;

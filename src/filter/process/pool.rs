@@ -369,11 +369,13 @@ impl WorkerPool {
 
     /// Decides by the policy about all events, if there is no worker for too long.
     fn give_up(&mut self, batch: &mut Batch<'_>, now: Instant, is_ending: bool) {
+        // While a worker can judge, the events wait for it.
         let is_judging = (0..self.workers.len()).any(|index| self.load(index) < usize::MAX);
         if !is_ending && (is_judging || batch.pending.is_empty()) {
             return;
         }
         let (since, has_failed) = *self.waits.get_or_insert((now, false));
+        // A program that has not failed yet may still be starting, which takes longer.
         let limit = if has_failed { self.options.timeout } else { self.options.timeout.max(self.ready) };
         if is_ending || now.duration_since(since) > limit {
             let left = (0..batch.events.len()).filter(|place| batch.verdicts[*place].is_none());

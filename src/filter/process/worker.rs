@@ -240,10 +240,12 @@ impl WorkerProcess {
         let Some(offset) = self.ring.write(record)? else { return Ok(false) };
         messages::announce(&mut self.message, Announced::Event, event, offset, record.len());
         self.given.push_back(Given::Event(place, event));
+        // The worker begins to judge this event now.
         if self.load == 0 {
             self.since = now;
         }
         self.load += 1;
+        // The announcement is sent later, together with others.
         self.untold += 1;
         Ok(true)
     }

@@ -126,6 +126,7 @@ impl StateKeeper {
             return;
         }
         self.look(core, now);
+        // New findings are looked at without delay; everything else waits for its time.
         if now < self.next {
             return;
         }

@@ -59,6 +59,7 @@ pub(super) fn in_plain_text(open_metrics: &str) -> String {
         let said = line.strip_prefix("# HELP ").or_else(|| line.strip_prefix("# TYPE "));
         match said.and_then(|said| said.split_once(' ')) {
             Some((name, rest)) if counters.contains(name) => {
+                // The first seven bytes are `# HELP ` or `# TYPE `.
                 text += &format!("{}{name}_total {rest}\n", &line[..7]);
             }
             _ if line == "# EOF" || line.starts_with("# UNIT ") => {}

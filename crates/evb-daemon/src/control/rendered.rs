@@ -150,6 +150,7 @@ impl Rendered {
     /// Returns the samples after number `after` as JSON.
     pub(super) async fn history(&self, after: u64) -> Result<Bytes, Refusal> {
         let mut samples = self.samples.lock().await;
+        // New samples are rendered at most once in this time, and then serve all clients.
         if samples.at.is_none_or(|at| at.elapsed() >= AGE) {
             let last = samples.rendered.back().map_or(0, |(number, _)| *number);
             for sample in self.lead.history(last).await? {
@@ -162,6 +163,7 @@ impl Rendered {
         }
         let next = samples.rendered.back().map_or(after, |(number, _)| *number);
         let mut text = format!("{{\"next\":{next},\"samples\":[").into_bytes();
+        // The samples are in the order of their numbers.
         let first = samples.rendered.partition_point(|(number, _)| *number <= after);
         for (index, (_, sample)) in samples.rendered.range(first..).enumerate() {
             if index > 0 {

@@ -104,6 +104,7 @@ impl Boundary {
         };
         tokio::join!(feeding, starting);
         let Some(run) = started.take() else { return };
+        // Only looks whether the run has ended, and does not wait for its end.
         let reason = tokio::select! {
             biased;
             outcome = source.finished() => match outcome {

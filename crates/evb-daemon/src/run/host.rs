@@ -133,6 +133,7 @@ impl Host {
         let watched = watched.map(|handle| tokio::spawn(watch(handle, hooks.clone())));
         let display = self.supervisor.as_ref().filter(|_| !quiet).map(|(handle, _)| handle.clone());
         let display = display.map(|handle| tokio::spawn(progress::show(handle, self.config.run.events)));
+        // A signal asks the roles to stop, and the loop waits for their end once more.
         let ended = loop {
             let end = async {
                 self.join_all().await?;

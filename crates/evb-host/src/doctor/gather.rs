@@ -216,13 +216,16 @@ fn proofs(
     peers: &Peers,
     paths: &[PathFacts],
 ) -> Fact<Vec<Proved>> {
-    let on_it = |peer: &&Peer| peer.route.as_ref().is_ok_and(|route| route.device == link.index);
+    let is_reached_through = |peer: &&Peer| peer.route.as_ref().is_ok_and(|route| route.device == link.index);
     let answers = |peer: &&Peer| paths.iter().any(|path| path.address == peer.address && path.answers());
-    let mut candidates = peers.reached.iter().filter(on_it);
-    let home: Option<(_, _)> = link.loopback.then(|| ([127, 0, 0, 1].into(), Some([127, 0, 0, 1].into())));
+    // A peer that answers ping is the best one; the loopback needs no peer.
+    let mut candidates = peers.reached.iter().filter(is_reached_through);
+    let loopback_ends: Option<(_, _)> =
+        link.loopback.then(|| ([127, 0, 0, 1].into(), Some([127, 0, 0, 1].into())));
     let best = candidates.clone().find(answers).or_else(|| candidates.next());
-    let ends =
-        best.map(|peer| (peer.address, peer.route.as_ref().ok().and_then(|route| route.from))).or(home);
+    let ends = best
+        .map(|peer| (peer.address, peer.route.as_ref().ok().and_then(|route| route.from)))
+        .or(loopback_ends);
     let Some((to, Some(from))) = ends else {
         return Err(Unavailable::new("no peer is reached through this device; name one with --peer ADDRESS"));
     };

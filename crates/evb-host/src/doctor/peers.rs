@@ -57,6 +57,7 @@ pub(super) fn peers(config: Option<&Config>, named: &[IpAddr]) -> Peers {
     let locations = config.map(Locations::of);
     let located = locations.iter().flat_map(Locations::iter);
     for role in located.filter(|role| role.host().is_some()) {
+        // Of a host with several addresses, the first one is tested.
         if let Some(Ok([address, ..])) = role.addresses() {
             found.entry(*address).or_default().push(role.role());
         }

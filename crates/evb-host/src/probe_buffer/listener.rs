@@ -310,6 +310,7 @@ impl<'p> Listener<'p> {
             if came == 0 && lost == sent {
                 return Err(ListenError::Closed { sender: sender + 1, address, port: self.local.port() });
             }
+            // A few datagrams may be lost by chance; more than a tenth of many may not.
             if *lost * 10 > *sent && *lost > 6 {
                 return Err(ListenError::Lossy { sender: sender + 1, address, lost: *lost, sent: *sent });
             }

@@ -127,6 +127,7 @@ fn connect(listener: SocketAddr, bind: Option<IpAddr>) -> Result<TcpStream, Send
 pub(super) fn is_moderate(order: &Order) -> bool {
     let soon = SOON.as_nanos() as u64;
     let start = Instant::from_nanos(order.start).since(clock::now());
+    // Ahead of the burst, the datagrams and the pause of four spacings behind them count.
     order.total() <= MOST
         && start <= SOON
         && order.phase <= soon

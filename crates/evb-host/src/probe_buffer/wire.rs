@@ -79,6 +79,8 @@ impl Order {
         match index.checked_sub(self.ahead) {
             None => self.phase + u64::from(index) * self.ahead_spacing,
             Some(behind) => {
+                // With the usual spacing, three more of them make the pause of four before the
+                // burst.
                 let pause = if self.ahead == 0 { 0 } else { 3 };
                 u64::from(self.ahead + pause) * self.ahead_spacing + u64::from(behind) * self.spacing
             }

@@ -293,7 +293,9 @@ fn filters(request: &Request) -> Vec<Filter> {
     let to = |destination: &Destination, minor| {
         destination.addresses.iter().map(move |address| (Match::To(*address), minor)).collect::<Vec<_>>()
     };
-    let data = (FIRST_DESTINATION..).zip(&request.destinations).flat_map(|(minor, d)| to(d, minor));
+    let data = (FIRST_DESTINATION..)
+        .zip(&request.destinations)
+        .flat_map(|(minor, destination)| to(destination, minor));
     let control = request.control.iter().map(|matches| (matches.clone(), Kind::Control.minor()));
     let marked = request.classes.iter().flat_map(|class| {
         let minor = class.kind.minor();

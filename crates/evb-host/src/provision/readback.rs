@@ -166,6 +166,7 @@ pub(super) fn classes(text: &str) -> BTreeMap<u16, Shown> {
 fn class(words: &[&str]) -> Option<(u16, Shown)> {
     let ["class", "htb", handle, rest @ ..] = words else { return None };
     let minor = minor(handle)?;
+    // The value of an option is the word behind its name.
     let after = |word: &str| {
         let at = rest.iter().position(|have| *have == word)?;
         rest.get(at + 1).copied()
@@ -229,6 +230,7 @@ pub(super) fn filters(text: &str) -> BTreeMap<(String, u16), Vec<Vec<Key>>> {
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         if words.first() == Some(&"filter") {
+            // The value of an option is the word behind its name.
             let after = |word: &str| {
                 let at = words.iter().position(|have| have.trim_start_matches('*') == word)?;
                 words.get(at + 1).copied()

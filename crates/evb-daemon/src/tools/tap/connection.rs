@@ -86,6 +86,7 @@ fn of_run_control(at: &Endpoint, arguments: &TapArguments) -> Result<Vec<Endpoin
                 "run control at {at} knows builders, and none of them has a tap; add for example tap = {{ listen = \"127.0.0.1:7301\" }} to each [[builder]] for the next run"
             ));
         }
+        // The operator is told once, before the first wait.
         if !std::mem::replace(&mut is_told, true) {
             complain!("run control at {at} knows no builder yet: waiting for the next run");
         }
