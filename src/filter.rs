@@ -222,6 +222,8 @@ impl Filter for Vec<Box<dyn Filter>> {
             .unwrap_or(FilterVerdict::Accept)
     }
 
+    /// Accepts the events that all filters accept; others have the verdict of the first that does
+    /// not.
     fn verdicts(&mut self, events: &[Event]) -> Vec<FilterVerdict> {
         let mut verdicts = vec![FilterVerdict::Accept; events.len()];
         for filter in self {

@@ -251,6 +251,7 @@ impl Framing {
 }
 
 impl Decode for Framing {
+    /// Decodes the frame at the front of `bytes`, or skips what is none.
     fn decode(&mut self, bytes: &mut BytesMut, follows: Follows) -> Decoded {
         if !self.is_in_step && self.layout.magic.is_none() && !bytes.is_empty() {
             // Nothing but a delimiter tells where the next frame begins.

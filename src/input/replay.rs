@@ -297,6 +297,8 @@ fn length_of_pass(fragments: &[Option<Fragment>], wrap: i128) -> i128 {
 }
 
 impl Readout for Replay {
+    /// Returns the recorded fragment of an event. Each pass over the record continues the clock of
+    /// the pass before.
     fn fragment(&mut self, event: EventId) -> Option<Fragment> {
         let (number, events) = (event.number().checked_sub(1)?, self.fragments.len() as u64);
         let mut fragment = self.fragments[(number % events) as usize].clone()?;

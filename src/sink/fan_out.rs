@@ -216,6 +216,7 @@ impl Sink for FanOut {
         Ok(())
     }
 
+    /// Writes to all required sinks; an optional sink takes the event if it has room.
     async fn write(&mut self, event: &Event) -> Result<(), SinkError> {
         if !self.optional.is_empty() && self.offered.insert(event.id) {
             self.optional.iter_mut().for_each(|aside| aside.offer(event));
@@ -227,6 +228,8 @@ impl Sink for FanOut {
         outcome
     }
 
+    /// Commits all required sinks. If some must try again, only the events that these hold are
+    /// told.
     async fn commit(&mut self) -> Result<(), SinkError> {
         let mut outcome = Ok(());
         for member in &mut self.required {
@@ -269,6 +272,7 @@ impl Sink for FanOut {
         files
     }
 
+    /// Closes all sinks, even after one of them failed.
     async fn close(&mut self) -> Result<(), SinkError> {
         let mut errors = Vec::new();
         for member in &mut self.required {

@@ -108,6 +108,7 @@ impl TriggerPort {
         match self {
             Self::Datagrams { listener } => listener.poll_asked(cx),
             Self::Lines { listener, clients, log } => loop {
+                // More clients wait in the kernel's queue.
                 while clients.len() < CLIENTS
                     && let Poll::Ready(Ok((stream, address))) = listener.poll_accept(cx)
                 {

@@ -216,6 +216,7 @@ impl Form for Consumer {
     type Value = ConsumerAddress;
     const EXAMPLE: &'static str = "127.0.0.1:7401";
 
+    /// Parses an address, or a path, which is recognised by its slash.
     fn parse(text: &str) -> Result<ConsumerAddress, String> {
         if !text.contains('/') {
             let remedy = "write \"host:port\", as \"127.0.0.1:7401\", or the path of a Unix socket with a `/`, as \"./consumer\"";

@@ -179,6 +179,7 @@ impl Form for HexBytes {
     type Value = Vec<u8>;
     const EXAMPLE: &'static str = "eb90";
 
+    /// Parses hexadecimal digits, which may be grouped by spaces or underscores.
     fn parse(text: &str) -> Result<Vec<u8>, String> {
         let digits: String = text.trim_start_matches("0x").split([' ', '_']).collect();
         let byte = |at: usize| digits.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());

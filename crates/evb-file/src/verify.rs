@@ -326,6 +326,7 @@ impl<'s> Verification<'s> {
         let damage =
             |what: &str| Damage { path: path.clone(), offset: 0, event: None, what: what.to_owned() };
         match file.index_state() {
+            // After damage, the walk may not have found all records.
             IndexState::Present if !walk.comparable || walk.agrees(file)? => {}
             IndexState::Present => self.report.damaged.add(damage(WRONG_INDEX)),
             IndexState::Damaged => self.report.damaged.add(damage(DAMAGED_INDEX)),

@@ -142,6 +142,7 @@ impl EdtBucket {
             None => time,
             Some(ahead) => {
                 let (bytes, rest) = (ahead / old, ahead % old);
+                // Far more bytes than any line carries are cut, so that the product fits.
                 let bytes = bytes.min(u64::MAX.into()) * u128::from(new);
                 now.saturating_add(bytes).saturating_add(rest * u128::from(new) / old)
             }

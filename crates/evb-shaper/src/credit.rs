@@ -278,6 +278,7 @@ impl Credit {
 }
 
 impl Rule for Credit {
+    /// Grants a lane its next bytes, by turns or to all lanes alike.
     fn poll(&mut self, charges: &mut Charges, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
         let grant = match self.config.sources_at_once {
             Some(at_once) => self.poll_turns(charges, lanes, at_once.max(1), now),
@@ -287,6 +288,7 @@ impl Rule for Credit {
         grant
     }
 
+    /// Returns whether the budget and the lane's part of it have room for a grant of this cost.
     fn room(&self, charges: &Charges, lane: LaneIndex, cost: Bytes) -> Room {
         if !self.fits(charges, lane, cost) {
             Room::Full

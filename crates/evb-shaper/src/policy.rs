@@ -228,6 +228,7 @@ impl Policy {
 struct NoLoss;
 
 impl GrantPolicy for Policy {
+    /// Grants lost bytes first, then new ones by the rule of the mode.
     fn poll(&mut self, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
         if !self.lost.is_empty()
             && let Ok(grant) = self.poll_lost(lanes, now)

@@ -61,6 +61,8 @@ impl Window {
 }
 
 impl Rule for Window {
+    /// Grants the next lane, in rotation, as many bytes as its window and the port's buffer have
+    /// free.
     fn poll(&mut self, charges: &mut Charges, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
         for lane in self.waiting.iter_from(self.next) {
             let demand = &lanes[lane];

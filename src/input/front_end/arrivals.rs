@@ -114,6 +114,8 @@ impl Arrivals {
 }
 
 impl AsyncRead for Arrivals {
+    /// Reads bytes of the front end, and answers the listener's request when all that had arrived
+    /// by then is read.
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = into.filled().len();

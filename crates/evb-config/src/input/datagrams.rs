@@ -111,6 +111,7 @@ impl Form for SenderAddress {
     type Value = Sender;
     const EXAMPLE: &'static str = "192.168.10.16";
 
+    /// Parses a host with or without a port; port 0 is refused.
     fn parse(text: &str) -> Result<Sender, String> {
         if let Ok(Endpoint { host, port: port @ 1.. }) = text.parse() {
             return Ok(Sender { host, port: Some(port) });

@@ -152,6 +152,7 @@ impl de::Error for StopReason {
         Self::Wrong { reason: reason.to_owned(), remedy: remedy.to_owned() }
     }
 
+    /// Creates the reason for a value of a wrong type; what was expected may contain a remedy.
     fn invalid_type(_: Unexpected<'_>, wanted: &dyn Expected) -> Self {
         let wanted = wanted.to_string();
         match wanted.split_once(BREAK) {
@@ -232,6 +233,8 @@ struct Keys<'r, 't> {
 impl<'de> MapAccess<'de> for Keys<'_, '_> {
     type Error = StopReason;
 
+    /// Returns the next key that has a right value, or needs a stand-in so that the reading goes
+    /// on.
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, StopReason> {
         let Table { section, progress } = self.table;
         for key in self.keys.by_ref().copied() {
@@ -248,6 +251,7 @@ impl<'de> MapAccess<'de> for Keys<'_, '_> {
         Ok(None)
     }
 
+    /// Reads the value of the key that was returned last, and notes its place or its fault.
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, StopReason> {
         let Some(value) = self.value.take() else { return Err(StopReason::Noted) };
         let (key, given) = (value.key, value.given);

@@ -377,7 +377,9 @@ impl LossRecovery {
         let mut timed_out = false;
         // Writes a transmission off if it is overdue, and then returns true, so that it is removed.
         let mut write_off_if_lost = |pending: &Pending| {
+            // Bytes that were sent later came longer ago than packets overtake each other.
             let overtaken = pending.overtaken.is_some_and(|since| since + window <= now);
+            // The timer has expired before these bytes came.
             let overdue = pending.due(last_arrival, timeout) <= now;
             timed_out |= overdue && !overtaken;
             if overtaken || overdue {
@@ -390,6 +392,7 @@ impl LossRecovery {
                 *confirmed += 1;
                 let wanted = pending.range.start.max(received)..pending.range.end;
                 if wanted.start < wanted.end {
+                    // Request 0 is the first transmission of these bytes.
                     here.missing_in(wanted).for_each(|gap| {
                         if pending.request == 0 {
                             repairs.begin(gap.clone(), pending.expected);
@@ -453,6 +456,8 @@ impl LossRecovery {
     /// Updates `gap` by the time since the last arrival, or since the oldest awaited bytes were
     /// permitted if that is later.
     fn note_gap(&mut self, now: Instant) {
+        // After an expired timer, the time since the last arrival is that of a loss, not of the
+        // source.
         if let Some(front) = self.first.front().filter(|_| self.failures == 0) {
             let gap = now.since(self.last_arrival.max(front.given));
             // A long gap is forgotten slowly.

@@ -150,6 +150,7 @@ impl Field for RunId {
         encoding::key_len(number) + encoding::encoded_len_varint(RUN_ID as u64) + RUN_ID
     }
 
+    /// Decodes a run id, whose field has exactly 16 bytes.
     fn merge(
         &mut self,
         _: u32,

@@ -153,6 +153,7 @@ impl Families<'_> {
 }
 
 impl Collector for Snapshot {
+    /// Writes all metrics; those of peers are left out while there is no run.
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut families = Families(encoder);
         of_process(&self.0, &mut families)?;

@@ -224,6 +224,7 @@ impl Streamed {
 }
 
 impl io::Read for Streamed {
+    /// Reads the next bytes of the answer's body, and keeps its trailers when they come.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         while self.rest.is_empty() {
             let Some(frame) = self.client.runtime.block_on(self.body.frame()) else { return Ok(0) };

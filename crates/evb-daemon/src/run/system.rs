@@ -102,6 +102,7 @@ fn unmet(error: RunError, file: &Path) -> SystemError {
 }
 
 impl System for FromFile {
+    /// Reads the file, and checks that this process can host its roles.
     fn configure(&mut self) -> Result<(), SystemError> {
         let (config, origin) = self.read()?;
         let fault = |error: RunError| unmet(error, &self.path);
@@ -117,6 +118,7 @@ impl System for FromFile {
         Ok(())
     }
 
+    /// Returns the supervisor's configuration for the next run.
     fn plan(&mut self) -> Result<SupervisorConfig, SystemError> {
         let mut own = build::supervisor(&self.config, &self.shared, &self.hosted, self.last)
             .map_err(|error| unmet(error, &self.path))?;
@@ -126,6 +128,7 @@ impl System for FromFile {
         Ok(own)
     }
 
+    /// Joins the roles of this process that have a part in the run.
     fn join(&mut self, _supervisor: SocketAddr, plan: &RunPlan) -> Vec<Joining> {
         let takes_part = |peer: &Peer| match peer {
             Peer::Supervisor => false,
@@ -135,6 +138,7 @@ impl System for FromFile {
         self.hosted.iter().copied().filter(takes_part).map(|peer| self.joining(peer)).collect()
     }
 
+    /// Succeeds if the file has this builder.
     fn admit_builder(&mut self, id: BuilderId) -> Result<(), SystemError> {
         // The file may have been changed since `configure`, and processes of builders read it
         // again.

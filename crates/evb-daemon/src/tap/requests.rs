@@ -150,6 +150,7 @@ impl Body for EventBody {
     type Data = Bytes;
     type Error = Infallible;
 
+    /// Returns the next events; after the last one, the counts of the stream as trailers.
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -288,6 +288,7 @@ impl<'f> Records<'f> {
                 return Ok(None);
             }
             let vain = &mut self.position.vain;
+            // A mark may be a part of a payload, so a head with the right checksum must follow.
             if block.begins(bytes, at, file.length)
                 || record_on_walk(&mut self.window, vain, (at, end), file.tag)?.is_ok()
             {

@@ -331,6 +331,7 @@ impl Rig for Listener<'_> {
         self.senders.len()
     }
 
+    /// Orders a burst of all senders, and collects what arrives and when it was sent.
     fn burst(&mut self, shares: &[Share], ahead_spacing: u64) -> Result<Trace, ListenError> {
         self.burst += 1;
         let parts = shares.iter().filter(|share| share.count > 0).count().max(1) as u64;

@@ -63,6 +63,7 @@ fn hint(said: &str) -> &'static str {
 }
 
 impl TrafficControl for Iproute {
+    /// Runs `tc` with these arguments, in the language that evb can read, and returns its output.
     fn run(&mut self, arguments: &[String]) -> Result<String, TcError> {
         let output =
             Command::new("tc").args(arguments).env("LC_ALL", "C").output().map_err(TcError::Missing)?;

@@ -429,6 +429,7 @@ impl SourceRole {
         match self.before_start.filter(|_| !self.is_under_way) {
             Some(BeforeStart::Discard) => core.discard(),
             Some(BeforeStart::Keep) => core.count_kept(),
+            // There is no rule for what came before the start, or the run is under way already.
             None => return self.handle_read_out(),
         }
         self.begins = true;

@@ -184,6 +184,7 @@ impl BuilderModel {
         has: impl Fn(u64) -> SourceSet,
     ) -> Vec<(u64, u64)> {
         let Some(roster) = self.newest().filter(|_| now < self.lease_until) else { return Vec::new() };
+        // The model has two sources: 3 is at place 0, and 5 at place 1.
         let set = |ids: &[u32]| -> SourceSet { ids.iter().map(|id| usize::from(*id == 5)).collect() };
         let (up, awaited) = (set(&roster.up), set(&roster.awaited));
         let over: Vec<(u64, u64)> = self

@@ -56,6 +56,7 @@ pub(super) fn held_back(trial: &Trial) -> io::Result<TrialResult> {
     // rate is half the rate of sending.
     let depth = packets(DEPTH).max(LEAST_DEPTH);
     let count = (depth.saturating_mul(2) + SHOWN).min(MOST).min(packets(LONGEST));
+    // So few packets show no rate.
     if count < 12 {
         return Ok(TrialResult::failed(format!("the rate {rate} is too slow for a test of {LONGEST:?}")));
     }
