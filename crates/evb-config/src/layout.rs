@@ -166,7 +166,8 @@ impl Layout {
                 groups.push((name, Vec::new()));
                 groups.len() - 1
             });
-            groups[link].1.push(position);
+            let (_, of_link) = &mut groups[link];
+            of_link.push(position);
             links.push(link);
         }
         for (name, positions) in groups {

@@ -225,6 +225,7 @@ impl SourceCore {
             return Err(PushError::Oversize { event, size, limit: self.config.max_fragment });
         }
         let seen = Seen::of(&fragment);
+        // The outer `None`: nothing is known about the event. The inner one: it has no builder yet.
         let placed = match self.parking.take_assignment(event) {
             Some(Some(lane)) => Placed::Ready(lane, fragment),
             Some(None) => Placed::Parked(fragment),

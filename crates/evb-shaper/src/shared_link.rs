@@ -192,6 +192,7 @@ impl SharedLink {
         if let Some(gate) = &mut leaf.bucket {
             gate.spend(wire, now, leaf.train.map_or(now, |_| leaf.since));
         }
+        // The lane has had these bytes of its fair share.
         leaf.tag += wire.line.count();
         let first = self.idle_until(now);
         if let Some(gate) = &mut self.ceiling {

@@ -57,6 +57,7 @@ enum Nodes {
 impl Block {
     /// Returns true if two blocks differ only in names and ids.
     fn is_alike(&self, other: &Self) -> bool {
+        // A block may stand for several nodes already, so numbers are compared for each node.
         let nodes = match (&self.nodes, &other.nodes) {
             (Nodes::Trunks(kind, _), Nodes::Trunks(other, _)) => kind == other,
             (Nodes::Ends(kind, ids), Nodes::Ends(other_kind, others)) => {

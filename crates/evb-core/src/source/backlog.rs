@@ -315,6 +315,7 @@ impl Backlog {
             if !is_removable {
                 break;
             }
+            // A fragment that is still owed is remembered apart.
             if let Some(BacklogEntry::Assigned(lane)) = self.entries.pop_front() {
                 self.owed.insert(self.first, lane);
                 if self.owed.len() > MAX_OUTSTANDING {
@@ -329,7 +330,7 @@ impl Backlog {
             let index = event.number().checked_sub(self.first).map(|index| index as usize);
             if index
                 .and_then(|index| self.entries.get(index))
-                .is_some_and(|e| matches!(e, BacklogEntry::Held(_)))
+                .is_some_and(|entry| matches!(entry, BacklogEntry::Held(_)))
             {
                 break;
             }

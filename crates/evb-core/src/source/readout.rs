@@ -150,9 +150,10 @@ impl ReadoutWatch {
         if !self.is_silent && !self.is_gone {
             return;
         }
-        let since = |at: &Instant| now.since(*at) < self.patience;
+        // True for a time within the patience.
+        let is_within = |at: &Instant| now.since(*at) < self.patience;
         // Only the fragment of a recent event shows that readout is back.
-        let is_recent = match self.recent.iter().find(|(at, _)| since(at)) {
+        let is_recent = match self.recent.iter().find(|(at, _)| is_within(at)) {
             Some((_, first)) => event >= *first,
             // Nothing was assigned for a while: only later events may still be assigned.
             None => self.recent.back().is_none_or(|(_, last)| event > *last),

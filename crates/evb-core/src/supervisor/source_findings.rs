@@ -250,6 +250,7 @@ pub(super) fn problems(sources: &[SourceSummary], is_started: bool) -> Vec<Strin
             problems.push(format!("{} {NO_FINAL_REPORT}", source.named()));
         }
     }
+    // One sentence for all other sources of a kind.
     for (kind, (_, rest)) in PROBLEMS.iter().zip(&worst) {
         problems.extend(rest.map(|rest| kind.about_others(rest)));
     }

@@ -262,21 +262,21 @@ impl<'p> Listener<'p> {
     }
 
     /// Records arrivals until all datagrams have arrived, or none arrives for the time [`SILENCE`].
-    fn collect(&mut self, trace: &mut Trace, over: u64) -> Result<(), ListenError> {
+    fn collect(&mut self, trace: &mut Trace, end_of_burst: u64) -> Result<(), ListenError> {
         let mut missing: usize = trace.trains.iter().map(|train| train.received.len()).sum();
         let room = SockRef::from(&self.receiver).recv_buffer_size().unwrap_or(0) as u64;
         if missing as u64 * IN_SOCKET * trace.frame / 2 < room {
             // The kernel records the times of arrival. If all datagrams fit into the socket's
             // buffer, this process sleeps during the burst, so that it takes no core from senders
             // on the same machine.
-            thread::sleep(Duration::from_nanos(over.saturating_sub(clock::now().as_nanos())));
+            thread::sleep(Duration::from_nanos(end_of_burst.saturating_sub(clock::now().as_nanos())));
         }
         let mut last = clock::now();
         while missing > 0 {
             let receipt = self.receiver.receive(SILENCE / 4).map_err(ListenError::Socket)?;
             let now = clock::now();
             let Some(receipt) = receipt else {
-                if now.as_nanos() > over && now.since(last) > SILENCE {
+                if now.as_nanos() > end_of_burst && now.since(last) > SILENCE {
                     break;
                 }
                 continue;
@@ -290,7 +290,7 @@ impl<'p> Listener<'p> {
             if let Some(place @ None) = place {
                 *place = Some(receipt.at.as_nanos() as i64);
                 (missing, last) = (missing - 1, now);
-            } else if now.as_nanos() > over && now.since(last) > SILENCE {
+            } else if now.as_nanos() > end_of_burst && now.since(last) > SILENCE {
                 // Datagrams that do not belong to this burst do not prolong the wait.
                 break;
             }

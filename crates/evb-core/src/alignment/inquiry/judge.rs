@@ -138,6 +138,7 @@ fn single(case: &Case<'_>, block: &Block<'_>, is_suspect: bool, is_last: bool) -
     if block.wrong == 0 {
         return (is_last && intervals_hold(case, block.list)).then_some(Explanation::SingleStamps);
     }
+    // More than three wrong readings, or such as go on, are no single stamps.
     if !block.has_ended || block.wrong > 3 {
         return None;
     }
@@ -148,6 +149,7 @@ fn single(case: &Case<'_>, block: &Block<'_>, is_suspect: bool, is_last: bool) -
     {
         return Some(Explanation::SwappedPair);
     }
+    // Enough right readings must have followed, and more for a clock that is not suspect.
     (case.sent.len() >= SINGLE[usize::from(!is_suspect)]).then_some(Explanation::SingleStamps)
 }
 

@@ -91,6 +91,7 @@ impl BuilderRole {
     pub fn handle_lane_up(&mut self, lane: LaneIndex) {
         if self.lanes[lane] == LaneState::Answering {
             self.lanes[lane] = LaneState::Open;
+            // Records that waited for the answer can be sent now.
             if self.withheld.remove(lane) {
                 self.opened.insert(lane);
             }
