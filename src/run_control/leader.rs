@@ -304,7 +304,7 @@ impl<S: System> Driver<S> {
         self.show.send_if_modified(|shown| {
             let same_run = match (&shown.last_run, &self.last_run) {
                 (None, None) => true,
-                (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
                 _ => false,
             };
             let same = same_run

@@ -134,6 +134,7 @@ impl Block {
 fn blocks(page: &Page<'_>) -> Vec<Block> {
     let sums = page.sums;
     let mut behind: Vec<Vec<Block>> = vec![Vec::new(); sums.nodes.len() + 1];
+    // Place 0 is the root.
     let place = |node: Option<usize>| node.map_or(0, |node| node + 1);
     for uplink in &sums.uplinks {
         add(&mut behind[place(uplink.trunk)], page.uplink(uplink));

@@ -239,6 +239,7 @@ impl<'de> MapAccess<'de> for Keys<'_, '_> {
         let Table { section, progress } = self.table;
         for key in self.keys.by_ref().copied() {
             let path = section.map(|section| section.key_path(key)).unwrap_or_default();
+            // A key that is missing and needed gets a stand-in.
             let is_stand_in = section.is_none() || progress.lacking.borrow().contains(&path);
             let given = section.filter(|_| !is_stand_in).and_then(|section| section.value(key));
             let is_good = given.is_some() && !progress.wrong.borrow().contains(&path);
@@ -329,6 +330,7 @@ impl<'t> Value<'_, 't> {
         let progress = self.table.progress;
         let Some(section) = self.section()? else { return Ok(None) };
         let path = section.key_path("kind");
+        // A kind that was refused before is not refused again; a stand-in takes its place.
         if progress.wrong.borrow().contains(&path) || progress.lacking.borrow().contains(&path) {
             progress.lacking.borrow_mut().insert(path);
             return Ok(None);
@@ -466,6 +468,7 @@ impl<'de> Deserializer<'de> for Value<'_, '_> {
         Table { section: section.as_ref(), progress: self.table.progress }.visit(fields, visitor)
     }
 
+    /// Chooses the variant by the word, or as the name of the enum tells.
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         name: &'static str,

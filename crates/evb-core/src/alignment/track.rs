@@ -302,6 +302,7 @@ impl Track {
         if is_first {
             (self.first_bad, self.equal) = (sight.event, 0);
         }
+        // A disagreement of which nobody knows who is wrong counts little.
         self.score += if sight.undecided { FORGIVEN } else { 1.0 };
         // Disagreements of equal size tell a jump of the clock from noise.
         let is_equal = self.equal > 0 && (sight.residual - self.away).abs() <= 2.0 * sight.limit;
@@ -309,6 +310,7 @@ impl Track {
         self.away = sight.residual;
         if self.score >= SUSPECT {
             (self.standing, self.returned) = (Standing::Suspect, 0);
+            // If the clock returns, it returns to what held before.
             (self.before, self.has_before) = (self.relation, true);
             return (Alignment::Disagrees, Change::Suspected);
         }

@@ -205,11 +205,13 @@ impl IncomingDatagrams {
         if lane.is_commit_due() {
             self.commit_since = Some(self.sequence);
         }
+        // The commit is repeated until the source has acknowledged a datagram with it.
         if self.commit_since.is_some() {
             let offset = lane.take_commit(ranges);
             ranges.truncate(COMMIT_RANGES);
             encode_commit(offset, ranges, into);
         }
+        // A datagram that permits bytes is remembered, to time the answer.
         let permits = !self.asked.is_empty() || granted > lane.received();
         if !self.asked.is_empty() {
             encode_resend(self.sequence as u16, &self.asked, into);

@@ -103,6 +103,7 @@ impl SourceEnd {
         lane: LaneIndex,
     ) -> Result<(), LaneEnd> {
         loop {
+            // Sealed bytes are opened first, and then read like others.
             let into = match &mut self.protected {
                 None => self.reader.read_target(),
                 Some(protected) => {
@@ -127,6 +128,7 @@ impl SourceEnd {
                     }
                 }
             }
+            // This read brought a grant, which counts as the end of a wait.
             if core.granted(lane) > granted {
                 self.answers
                     .note_grant(granted)

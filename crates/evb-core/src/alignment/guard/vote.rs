@@ -23,6 +23,7 @@ impl Guard {
     /// of the others, the largest group that agrees within itself has one time, which wins with
     /// more votes.
     pub(super) fn vote(&self, host: Instant, readings: &[Option<u64>], ruled: &Ruled) -> Vote {
+        // A time that far from that of the trigger on the host cannot be the time of this event.
         let leaps = ruled.at.wrapping_sub(self.near(host)).unsigned_abs() > self.leap;
         let voters = || {
             let all = self.watched.iter().zip(readings).enumerate();
@@ -46,6 +47,7 @@ impl Guard {
         // A ruling clock that leaps gets no votes, not even its own.
         let for_ruler = if leaps { 0 } else { for_ruler };
         let (mut most_votes, mut at, mut room_of_judge) = (0, ruled.at, 0.0);
+        // Each of the first few clocks is asked once which others agree with it.
         for (judge, watched, ticks) in
             against().filter(|(_, watched, _)| watched.scale.is_wide()).take(JUDGES)
         {
