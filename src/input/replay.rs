@@ -292,7 +292,10 @@ fn length_of_pass(fragments: &[Option<Fragment>], wrap: i128) -> i128 {
     };
     let span: i128 = times.array_windows().map(interval).sum();
     // From the last fragment of a pass to the first of the next is taken as one more interval.
-    let intervals = times.last().map_or(0, |last| last.0 - times[0].0) as i128;
+    let intervals = match (times.first(), times.last()) {
+        (Some((first, _)), Some((last, _))) => (last - first) as i128,
+        _ => 0,
+    };
     if intervals == 0 { 0 } else { (span * fragments.len() as i128 + intervals / 2) / intervals }
 }
 

@@ -121,7 +121,8 @@ impl WorkerPool {
     pub(super) fn start(options: ProcessOptions) -> io::Result<Self> {
         let now = Instant::now();
         let launch = Launch::new(options.command.clone());
-        let mut workers: Vec<_> = (1..=options.workers.max(1)).map(|n| FilterWorker::new(n, now)).collect();
+        let mut workers: Vec<_> =
+            (1..=options.workers.max(1)).map(|number| FilterWorker::new(number, now)).collect();
         workers[0].start_if_wanted(&launch, now).transpose()?;
         let report = FilterReport { workers: workers.len() as u32, ..FilterReport::default() };
         let troubles = Troubles::default();

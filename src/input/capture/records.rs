@@ -10,9 +10,11 @@ use pcap_parser::{
     traits::{PcapNGPacketBlock as _, PcapReaderIterator},
 };
 
-/// Room for the blocks of a file at first, and at most; packets have up to 256 KiB (tcpdump's
-/// `MAXIMUM_SNAPLEN`), other blocks of pcapng files may be larger.
-const ROOM: (usize, usize) = (256 << 10, 4 << 20);
+/// Room for the blocks of a file at first: packets have up to 256 KiB (tcpdump's `MAXIMUM_SNAPLEN`).
+const FIRST_ROOM: usize = 256 << 10;
+
+/// Most room for the blocks of a file: other blocks of pcapng files may be larger than packets.
+const MOST_ROOM: usize = 4 << 20;
 
 /// Largest number of interfaces of a file.
 const MAX_INTERFACES: usize = 4096;
@@ -70,11 +72,11 @@ pub(super) struct Records {
 
 impl Records {
     pub(super) fn new(file: impl Read + Send + 'static) -> Result<Self, Broken> {
-        let reader = create_reader(ROOM.0, file).map_err(|error| match error {
+        let reader = create_reader(FIRST_ROOM, file).map_err(|error| match error {
             PcapError::ReadError => Broken::Unreadable,
             _ => Broken::NoCapture,
         })?;
-        Ok(Self { reader, interfaces: Vec::new(), room: ROOM.0, last: Duration::ZERO })
+        Ok(Self { reader, interfaces: Vec::new(), room: FIRST_ROOM, last: Duration::ZERO })
     }
 
     /// Passes the next packet to `with`, and returns the outcome; `None` at the end of the file.
@@ -103,7 +105,7 @@ impl Records {
                         return Err(Broken::Damaged(at));
                     }
                 }
-                Err(PcapError::BufferTooSmall) if self.room < ROOM.1 => {
+                Err(PcapError::BufferTooSmall) if self.room < MOST_ROOM => {
                     self.room *= 2;
                     self.reader.grow(self.room);
                 }

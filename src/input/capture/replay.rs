@@ -60,14 +60,16 @@ pub struct CaptureReplay {
     begin: Option<(Duration, Instant)>,
     /// Losses that are counted.
     known: Losses,
-    /// Number of frames that the source refused, and the reason of the first one.
-    refused: (u64, Option<PushError>),
+    /// Number of frames that the source refused.
+    refused: u64,
+    /// Reason for which the first of them was refused.
+    refusal: Option<PushError>,
 }
 
 impl CaptureReplay {
     /// Creates the replay of a capture to a source with these front ends.
     pub fn new(capture: Capture, speed: ReplaySpeed, front_ends: FrontEnds) -> Self {
-        Self { capture, speed, front_ends, begin: None, known: Losses::default(), refused: (0, None) }
+        Self { capture, speed, front_ends, begin: None, known: Losses::default(), refused: 0, refusal: None }
     }
 
     /// Replays the capture, until the source's run is over.
@@ -126,8 +128,8 @@ impl CaptureReplay {
         match taker.take(frame.fragment).await {
             Err(refused @ PushError::Refused(_)) => {
                 self.front_ends.count_malformed();
-                self.refused.0 += 1;
-                self.refused.1.get_or_insert(refused);
+                self.refused += 1;
+                self.refusal.get_or_insert(refused);
                 Ok(())
             }
             taken => taken,
@@ -162,8 +164,8 @@ impl CaptureReplay {
                 "not all that the board sent in the capture of this source is in frames: {counts}; capture with `tcpdump -B 100000 -s 0` before the board connects, and compare what it sends with `frame` (`evbd frames` decodes the capture)"
             );
         }
-        if let (refused, Some(reason)) = &self.refused {
-            let refused = counted(*refused, "frame");
+        if let Some(reason) = &self.refusal {
+            let refused = counted(self.refused, "frame");
             tracing::warn!(
                 source,
                 "this source did not use {refused} of its capture, which are in no event, and the replay went on: {reason}"

@@ -238,7 +238,10 @@ pub(crate) fn narrowest(config: &Config, sums: &Sums) -> Option<(f64, String)> {
         .uplinks
         .iter()
         .filter_map(|uplink| Some((uplink.carried()?, format!("the link from {}", uplink.name))));
-    nodes.chain(ports).chain(uplinks).reduce(|least, next| if next.0 < least.0 { next } else { least })
+    nodes.chain(ports).chain(uplinks).reduce(|least, next| {
+        let ((fewest, _), (events, _)) = (&least, &next);
+        if events < fewest { next } else { least }
+    })
 }
 
 impl PortSum {

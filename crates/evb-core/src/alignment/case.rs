@@ -110,13 +110,13 @@ impl<'a> Case<'a> {
     ) -> Option<Self> {
         let (scale, known) = (*survey.scales.get(clock.get())?, *survey.relations.get(clock.get())?);
         // Where the host's time of a trigger is not known, that of the event before it serves.
-        let mut near = survey.now.1;
+        let mut near = survey.now.host;
         let time = |reading: &Reading| {
             near = gathered.host(reading.event).unwrap_or(near);
             (reading.event, survey.time(ruler, reading.ticks, near))
         };
         let times: Vec<_> = gathered.readings(ruler).iter().map(time).collect();
-        let (first, last) = (times.first()?.0, times.last()?.0);
+        let ((first, _), (last, _)) = (*times.first()?, *times.last()?);
         // Rings end at different events, so only readings with an event of the ruler can be compared.
         let within = |list: &'a [Reading], from: u64, to: u64| {
             let begin = list.partition_point(|reading| reading.event < from);

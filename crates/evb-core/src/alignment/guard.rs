@@ -5,7 +5,7 @@ mod vote;
 use super::{
     clock::{DetectorClock, choose_lead},
     scale::{SECOND, Scale},
-    survey::{Doubt, Known, Survey, between},
+    survey::{Doubt, Known, Present, Survey, between},
     track::{Change, Sight, Standing, Track},
 };
 use crate::{event::Alignment, id::EventId, index::ClockIndex, time::Instant};
@@ -77,8 +77,7 @@ pub struct Guard {
     lead: usize,
     /// The lead for which the clocks are declared.
     declared_lead: usize,
-    /// Time of the last event by the lead, and by the host.
-    now: (i64, Instant),
+    now: Present,
     /// True once the lead has set the zero of time.
     has_begun: bool,
     /// Largest difference between a trigger's time on the host and the lead's time.
@@ -112,7 +111,7 @@ impl Guard {
             watched: clocks.iter().map(watched).collect(),
             lead: lead.get(),
             declared_lead: lead.get(),
-            now: (0, Instant::ZERO),
+            now: Present { lead: 0, host: Instant::ZERO },
             has_begun: false,
             leap: LEAP,
             absent: 0,
@@ -172,7 +171,8 @@ impl Guard {
                 watched.track.follow(&watched.scale, ticks, at, watched.residual);
             }
         }
-        (self.now, self.is_calm) = ((at, host), true);
+        self.now = Present { lead: at, host };
+        self.is_calm = true;
         Observation { calm: true, ..Observation::default() }
     }
 
@@ -183,7 +183,8 @@ impl Guard {
     /// Returns the time by the lead that the host's time suggests.
     #[inline]
     fn near(&self, host: Instant) -> i64 {
-        if self.leap == u64::MAX { self.now.0 } else { self.now.0.wrapping_add(between(self.now.1, host)) }
+        let Present { lead, host: last } = self.now;
+        if self.leap == u64::MAX { lead } else { lead.wrapping_add(between(last, host)) }
     }
 
     /// Begins, or lets another clock stand in for the lead. Time then has the uncertainty of that
@@ -273,7 +274,7 @@ impl Guard {
             }
         }
         self.watched[self.lead].track.lock();
-        (self.has_begun, self.absent, self.now) = (true, 0, (0, host));
+        (self.has_begun, self.absent, self.now) = (true, 0, Present { lead: 0, host });
     }
 
     /// Marks all fragments of an event that could not be compared.
@@ -334,7 +335,8 @@ impl Guard {
             seen.disagree += u32::from(lead.alignment != Alignment::Disagrees);
             lead.alignment = Alignment::Disagrees;
         }
-        (self.now, self.is_calm) = ((at, host), false);
+        self.now = Present { lead: at, host };
+        self.is_calm = false;
         seen
     }
 
@@ -389,7 +391,7 @@ impl Guard {
     /// Returns the relations of all clocks; for a suspect clock, the one on which it was right.
     pub fn survey(&self) -> Survey {
         let known = |watched: &Watched| Known {
-            relation: watched.track.proven(self.now.0),
+            relation: watched.track.proven(self.now.lead),
             is_proven: watched.track.was_locked,
             is_suspect: watched.track.standing == Standing::Suspect,
         };

@@ -40,7 +40,7 @@ const STATES: [State; 6] =
 /// Returns the metrics of a status in OpenMetrics.
 pub(super) fn render(status: Status, hooks: Vec<HookStatus>) -> String {
     let mut registry = Registry::with_prefix("evb");
-    registry.register_collector(Box::new(Snapshot(status, hooks)));
+    registry.register_collector(Box::new(Snapshot { status, hooks }));
     let mut text = String::new();
     // Writing into memory cannot fail.
     let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
@@ -72,8 +72,12 @@ pub(super) fn in_plain_text(open_metrics: &str) -> String {
     text
 }
 
+/// What the metrics of one answer are made of.
 #[derive(Debug)]
-struct Snapshot(Status, Vec<HookStatus>);
+struct Snapshot {
+    status: Status,
+    hooks: Vec<HookStatus>,
+}
 
 type Labels = Vec<(&'static str, String)>;
 
@@ -143,7 +147,7 @@ impl Families<'_> {
                 .take(OCTAVES)
                 .map(|(end, count)| (end.as_micros() as f64 / 1e6, count))
                 .collect();
-            let within: u64 = buckets.iter().map(|bucket| bucket.1).sum();
+            let within: u64 = buckets.iter().map(|(_, count)| count).sum();
             buckets.push((f64::INFINITY, latencies.count().saturating_sub(within)));
             let (sum, count) = (latencies.sum().as_secs_f64(), latencies.count());
             family.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
@@ -156,11 +160,11 @@ impl Collector for Snapshot {
     /// Writes all metrics; those of peers are left out while there is no run.
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut families = Families(encoder);
-        of_process(&self.0, &mut families)?;
-        of_events(&self.0, &mut families)?;
-        of_problems(&self.0.problems, &mut families)?;
-        of_hooks(&self.1, &mut families)?;
-        let Some(survey) = &self.0.survey else { return Ok(()) };
+        of_process(&self.status, &mut families)?;
+        of_events(&self.status, &mut families)?;
+        of_problems(&self.status.problems, &mut families)?;
+        of_hooks(&self.hooks, &mut families)?;
+        let Some(survey) = &self.status.survey else { return Ok(()) };
         of_triggers(&survey.triggers, &mut families)?;
         of_peers(survey, &mut families)?;
         of_sources(&survey.sources, &mut families)?;

@@ -148,13 +148,14 @@ impl Boundary {
     /// Does what the end of a run requires.
     async fn stop(&self, run: Run, reason: &str) {
         let Some(hook) = &self.hooks.on_stop else { return };
+        let (number, _) = run;
         let mut input = self.input(run, "stop");
         input["reason"] = reason.into();
         if let Err(reason) = self.carry_out("on_stop", hook, &input, self.ends(Ending::Now)).await {
             tracing::warn!(
                 source = self.source,
                 "{reason}; run {} has ended and is not affected: correct that, or look at the board, before the next run",
-                run.0
+                number
             );
         }
     }

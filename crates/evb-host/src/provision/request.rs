@@ -166,7 +166,8 @@ pub(crate) fn request(config: &Config, wishes: &Wishes, offload: bool) -> Result
     ));
     let sources = sources(config, &wishes.sources)?;
     let frame = cost.packet_buffer();
-    let unknown = wishes.rates.iter().find(|given| config.builders.iter().all(|b| b.id != given.builder));
+    let unknown =
+        wishes.rates.iter().find(|given| config.builders.iter().all(|builder| builder.id != given.builder));
     if let Some(given) = unknown {
         return Err(RequestError::UnknownBuilder(given.builder));
     }
@@ -182,7 +183,11 @@ pub(crate) fn request(config: &Config, wishes: &Wishes, offload: bool) -> Result
     let control = supervisor
         .iter()
         .flat_map(|address| [Match::To(*address), Match::From(*address)])
-        .chain(destinations.iter().flat_map(|d| d.addresses.iter().copied().map(Match::From)))
+        .chain(
+            destinations
+                .iter()
+                .flat_map(|destination| destination.addresses.iter().copied().map(Match::From)),
+        )
         .collect();
     let mut sharing = match &config.shaping.classes {
         Some(classes) => Sharing::of_config(classes, |rate| in_frames(rate, ByteMeasure::Line)),

@@ -60,8 +60,9 @@ impl Guard {
                 residual.abs() <= relation.limit(&watched.scale, judged) + room
             };
             // The judge belongs to its own group, whatever its residual is after rounding.
-            let group =
-                against().filter(|(k, watched, ticks)| *k == judge || agrees(watched, *ticks)).count();
+            let group = against()
+                .filter(|(voter, watched, ticks)| *voter == judge || agrees(watched, *ticks))
+                .count();
             if group > most_votes {
                 (most_votes, at, room_of_judge) = (group, judged, room);
             }
