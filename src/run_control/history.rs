@@ -141,6 +141,7 @@ impl History {
             sample.dead_time_fraction = fraction(inhibited, triggers);
             sample.dead_time = causes(&survey.dead_time, &last.dead_time, triggers);
         }
+        // What varies much is taken over the longer time since the oldest mark.
         if let Some(first) = self.marks.front() {
             sample.bytes_per_s = rate(now.since(first.at))(survey.payload_bytes, first.payload_bytes);
             let late = LatencySurvey::of(&survey.latencies.since(&first.latencies));

@@ -135,6 +135,7 @@ impl Links {
         now: Instant,
         mut each: impl FnMut(Peer, Control),
     ) -> bool {
+        // Peers that had used up their share are looked at again.
         self.deaf.drain(..).for_each(|index| self.wakes.list(index));
         self.wakes.take(cx, &mut self.turn);
         let mut more = false;

@@ -202,6 +202,7 @@ impl Credit {
         let held = |is_in: &dyn Fn(LaneIndex) -> bool| -> Bytes {
             stalled().filter(|lane| is_in(*lane)).map(|lane| charges.of_lane(lane)).sum()
         };
+        // A lane waits for room if the cost of its next grant exceeds the limit.
         let waits = |is_in: &dyn Fn(LaneIndex) -> bool, held: Bytes, limit: Bytes| {
             let waiting = self.bundles.iter().flat_map(|bundle| bundle.queue.in_order(self.next));
             waiting

@@ -114,6 +114,7 @@ impl Connection {
                 self.decode(Follows::Bytes, ready, lost);
             }
             Some(Piece::Missing(count)) => {
+                // Behind missing bytes, a new decoder searches for the next frame.
                 lost.missing += count;
                 self.decode(Follows::End, ready, lost);
                 if self.decoder.is_some() {

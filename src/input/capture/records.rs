@@ -101,6 +101,7 @@ impl Records {
                 Err(PcapError::UnexpectedEof) => return Err(Broken::CutShort(at)),
                 Err(PcapError::Incomplete(_)) => {
                     self.reader.refill().map_err(|_| Broken::Unreadable)?;
+                    // Nothing was added to the block, though the file goes on.
                     if self.reader.data().len() == before && !self.reader.reader_exhausted() {
                         return Err(Broken::Damaged(at));
                     }

@@ -165,6 +165,7 @@ impl Guard {
             lead.compare(lead_ticks, at, 0.0);
             return self.settle(event, host, readings, Ruled { at, by: self.lead, follow: true });
         }
+        // The lead defines the time of the event, and the relations of the other clocks follow.
         lead.track.lead(lead_ticks, at, rounded);
         for (position, (watched, reading)) in self.watched.iter_mut().zip(readings).enumerate() {
             if let (Some(ticks), true) = (*reading, position != self.lead) {

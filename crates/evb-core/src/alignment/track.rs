@@ -271,6 +271,7 @@ impl Track {
             }
             return (Alignment::Unknown, self.suspect_rate(sight.event));
         }
+        // An event whose time is in doubt teaches nothing.
         if !sight.follow {
             return (Alignment::Unknown, Change::None);
         }

@@ -164,6 +164,7 @@ impl Dispatch<'_> {
             return Continue(());
         }
         while self.intake.pending() > 0 && left > 0 {
+            // Another roster holds from the next event on, and is made first.
             if self.is_at_limit() {
                 left = 0;
                 break;
@@ -183,6 +184,7 @@ impl Dispatch<'_> {
             };
             left = left.saturating_sub(count);
         }
+        // Triggers are left, and are taken at once in the next turn.
         if left == 0 {
             self.intake.hurry();
         }

@@ -69,7 +69,7 @@ fn totals(core: &SupervisorCore, now: Instant) -> Totals {
     let SupervisorCore { roster, assigner, books, .. } = core;
     let positions = |set: &SourceSet| set.iter().map(|index| index as u32).collect();
     let builders = || roster.builders().positions();
-    let with_builders: u64 = builders().map(|index| books.total(index).all_lost()).sum();
+    let lost_by_builders: u64 = builders().map(|index| books.total(index).all_lost()).sum();
     let nanos = |at: Option<Instant>| at.map_or(0, |at| at.as_nanos().max(1));
     let (counts, times) = (books.counts(), books.times());
     Totals {

@@ -42,6 +42,7 @@ pub(super) fn paced(trial: &Trial, tso: TsoTrain) -> io::Result<TrialResult> {
     let mut free = 0.0f64;
     let mut last = TrialResult::failed("nothing was sent");
     for _ in 0..ATTEMPTS {
+        // A flow is paced only if the same flow without a pace is much faster.
         free = free.max(flow(trial, None, volume)?);
         let seen = flow(trial, Some(RATE), volume)?;
         let asked = RATE.bytes_per_second();
