@@ -233,8 +233,7 @@ struct Keys<'r, 't> {
 impl<'de> MapAccess<'de> for Keys<'_, '_> {
     type Error = StopReason;
 
-    /// Returns the next key that has a right value, or needs a stand-in so that the reading goes
-    /// on.
+    /// Returns the next key that has a right value, or gets a stand-in.
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, StopReason> {
         let Table { section, progress } = self.table;
         for key in self.keys.by_ref().copied() {

@@ -306,7 +306,6 @@ impl Slots {
                 self.end_if_over(slot, now, &mut ended);
             }
         }
-        // These events have waited long enough for sporadic sources alone.
         while let Some((_, event)) = self.lingering.pop_front_if(|(end, _)| *end <= now) {
             if let Some(slot) = self.table.slot(event).filter(|slot| self.assemblies[slot.get()].is_waiting())
             {
@@ -448,8 +447,7 @@ impl Slots {
         let assembly = &mut self.assemblies[slot.get()];
         assembly.put_off(deadline);
         self.deadlines.push_back((deadline, assembly.event()));
-        // Entries that are no longer valid are removed now and then: their events have ended, or
-        // were put off again.
+        // Entries of events that have ended or were put off again are removed now and then.
         if self.deadlines.len() > 2 * self.assemblies.len() {
             let (table, assemblies) = (&self.table, &self.assemblies);
             let slot = |event: EventId| table.slot(event).map(|slot| &assemblies[slot.get()]);
@@ -490,8 +488,7 @@ impl Slots {
         self.over.push_back(slot);
     }
 
-    /// Frees a slot without an outcome of its event, and refuses from now on the fragments that
-    /// were announced for it.
+    /// Frees a slot without an outcome of its event, whose announced fragments are refused then.
     fn evict(&mut self, slot: SlotIndex, mut evicted: impl FnMut(&Assembly)) {
         let assembly = &mut self.assemblies[slot.get()];
         evicted(assembly);

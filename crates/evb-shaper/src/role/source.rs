@@ -176,8 +176,7 @@ impl SourceRole {
         tracing::debug!(builder = builder.number(), address, "lane is up");
     }
 
-    /// Notes that a lane's connection was lost or could not be made, and that the driver has
-    /// dropped it.
+    /// Notes that a lane's connection was lost or not made, and that the driver has dropped it.
     pub fn handle_lane_down(&mut self, lane: LaneIndex, cause: &dyn Display, now: Instant) {
         if !self.lanes.handle_failed(lane, now) {
             return;
@@ -206,8 +205,7 @@ impl SourceRole {
         }
     }
 
-    /// Notes the number of front ends that should be connected, 0 if they may come and go, and the
-    /// number that are.
+    /// Notes how many front ends should be connected (0: they may come and go), and how many are.
     pub fn handle_front_ends(&mut self, expected: u32, connected: u32, now: Instant) {
         self.paced.core_mut().handle_front_ends(expected, connected, now);
     }
@@ -245,8 +243,7 @@ impl SourceRole {
         self.attendance.request_run_end(cause);
     }
 
-    /// Notes that `bytes` were sent to the supervisor, so that fragments leave room for them on the
-    /// link.
+    /// Notes that `bytes` were sent to the supervisor, for which fragments leave room on the link.
     pub fn handle_control_sent(&mut self, bytes: Bytes, now: Instant) {
         self.paced.charge_link(bytes, now);
     }
