@@ -375,6 +375,7 @@ impl Capture {
             missing_bytes: self.flows.lost.missing,
             repeated_bytes: self.flows.lost.repeated,
             given_up: self.flows.lost.given_up,
+            // A fragment of a packet is a part of it, not another packet.
             others: self.others - self.packets.parts + self.flows.uncounted,
             unknown_link: self.packets.unknown_link,
             losses: self.flows.losses(),

@@ -160,6 +160,7 @@ impl WorkerPool {
         let of = (event.run, event.epoch, event.builder);
         if self.run.as_ref().is_none_or(|run| run.of != of) {
             let (run, epoch, builder) = of;
+            // The counts go on, although a run that begins usually counts from zero.
             let report = self.report.clone();
             self.begin(&FileIdentity { run, epoch, builder, ..FileIdentity::default() });
             self.report = report;

@@ -177,6 +177,7 @@ impl FilterWorker {
             said = self.lines.finish();
             let ended = process.reap();
             status = ended.filter(|_| ended_itself);
+            // More events are with the process than those of which it was not told yet.
             was_judging = process.is_ready && process.load > process.untold;
             events = mem::take(&mut process.given).into_iter().filter_map(Given::place).collect();
         }

@@ -114,6 +114,7 @@ pub(super) fn nodes(config: &Config, layout: &Layout, asked: Option<f64>) -> Vec
     for load in loads {
         let NodeKind::Trunk(trunk) = layout.kind(load.queue.node) else { continue };
         let trunk = &config.network.trunks[trunk];
+        // Without the sizes of all sources, loads are not known.
         let line = sizes.is_some().then_some(&load);
         let sum = queue_sum(config, (&crossings, &builders), trunk, line.zip(Some(asked)), load.queue);
         if let Some(node) = nodes.get_mut(load.queue.node.get()) {

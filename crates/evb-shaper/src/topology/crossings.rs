@@ -87,6 +87,8 @@ impl<'a> Crossings<'a> {
         let count = self.sources.order.len();
         match queue.direction {
             Direction::Up => (start, end),
+            // Down go the lanes of all sources but these, which are one range unless both ends are
+            // left.
             Direction::Down if start == 0 => (end, count),
             Direction::Down if end == count => (0, start),
             // The others of a part in the middle; the end comes before the start in no other key.
