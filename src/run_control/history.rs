@@ -170,9 +170,9 @@ fn rate(apart: Duration) -> impl Fn(u64, u64) -> f64 {
 /// since then.
 fn causes(now: &[DeadTimeCause], before: &[DeadTimeCause], triggers: f64) -> Vec<CauseFraction> {
     let earlier = |cause: &str| before.iter().find(|old| old.cause == cause).map_or(0, |old| old.inhibited);
-    let since = |of: &DeadTimeCause| CauseFraction {
-        cause: of.cause.clone(),
-        fraction: fraction(of.inhibited.saturating_sub(earlier(&of.cause)) as f64, triggers),
+    let since = |cause: &DeadTimeCause| CauseFraction {
+        cause: cause.cause.clone(),
+        fraction: fraction(cause.inhibited.saturating_sub(earlier(&cause.cause)) as f64, triggers),
     };
     let mut causes: Vec<_> = now.iter().map(since).filter(|cause| cause.fraction > 0.0).collect();
     causes.sort_by(|a, b| b.fraction.total_cmp(&a.fraction));

@@ -123,7 +123,7 @@ fn port_planning(
     let incast =
         sums.event.burst.map(|event| incast_buffer(sources, frames, event / sources.max(1) / frames));
     let outstanding = outstanding(config, port);
-    let of_each = |of: &dyn Fn(Duration) -> f64| times.iter().map(|time| of(*time)).collect();
+    let of_each = |value: &dyn Fn(Duration) -> f64| times.iter().map(|time| value(*time)).collect();
     PortPlanning {
         name: port.name.clone(),
         incast,

@@ -143,15 +143,15 @@ impl GivenPackets {
             (None, Some(offset), Some(total)) => {
                 let keys =
                     ["first", "count", "fixed_count", "last"].map(|key| format!("input.packets.{key}"));
-                let beside: Vec<_> = keys.iter().filter(|key| source.has(key)).collect();
-                for key in &beside {
+                let unused_keys: Vec<_> = keys.iter().filter(|key| source.has(key)).collect();
+                for key in &unused_keys {
                     let name = key.trim_start_matches("input.packets.");
                     let remedy =
                         format!("remove `{name}`, or give `number` in place of `offset` and `total`");
                     let reason = format!("packets with an `offset` have no numbers, so `{name}` is not used");
                     source.refuse(key, reason, remedy);
                 }
-                beside.is_empty().then_some(PacketLayout::Placed { offset, total })
+                unused_keys.is_empty().then_some(PacketLayout::Placed { offset, total })
             }
             _ => {
                 let reason = "the keys of `packets` do not tell where a packet belongs in its fragment";

@@ -434,8 +434,8 @@ impl LossRecovery {
     /// Counts a segment whose transmission was not awaited.
     /// Requirements: docs/reference/protocol.md UDP-14.
     fn count_unawaited(&mut self, range: &Range<u64>, request: Request, is_new: bool, now: Instant) {
-        let overlaps = |(lost, of, _): &&(Range<u64>, Request, bool)| {
-            *of == request && lost.start < range.end && range.start < lost.end
+        let overlaps = |(lost, asked_by, _): &&(Range<u64>, Request, bool)| {
+            *asked_by == request && lost.start < range.end && range.start < lost.end
         };
         let Some((_, _, by_timer)) = self.written_off.iter().find(overlaps) else {
             self.counters.duplicates += u64::from(!is_new);

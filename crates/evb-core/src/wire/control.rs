@@ -296,7 +296,7 @@ impl Completions {
     /// Checks the lists of a message that a builder sent (docs/reference/protocol.md RUN-12).
     pub(crate) fn check(&self) -> Result<(), MalformedMessage> {
         let fault = |problem| Err(MalformedMessage { message: "Completions", problem });
-        let sum = |of: fn(&Absence) -> u64| self.absences.iter().map(of).sum::<u64>();
+        let sum = |count_of: fn(&Absence) -> u64| self.absences.iter().map(count_of).sum::<u64>();
         if sum(|absence| absence.events.into()) > self.complete.len() as u64 {
             return fault("it names absent sources of more events than it has");
         }

@@ -232,14 +232,15 @@ fn of_triggers(triggers: &AnnouncementCounts, families: &mut Families<'_>) -> fm
 
 /// Encodes the metrics of hooks.
 fn of_hooks(hooks: &[HookStatus], families: &mut Families<'_>) -> fmt::Result {
-    let labels =
-        |of: &HookStatus, outcome: &str| vec![("hook", of.hook.to_owned()), ("outcome", outcome.to_owned())];
-    let outcomes = hooks.iter().flat_map(|of| {
-        let outcomes = [("succeeded", of.succeeded), ("failed", of.failed), ("dropped", of.dropped)];
-        outcomes.map(|(outcome, count)| (labels(of, outcome), count))
+    let labels = |hook: &HookStatus, outcome: &str| {
+        vec![("hook", hook.hook.to_owned()), ("outcome", outcome.to_owned())]
+    };
+    let outcomes = hooks.iter().flat_map(|hook| {
+        let outcomes = [("succeeded", hook.succeeded), ("failed", hook.failed), ("dropped", hook.dropped)];
+        outcomes.map(|(outcome, count)| (labels(hook, outcome), count))
     });
     families.counters("hook_calls", "Calls of the programs of hooks by what became of them.", outcomes)?;
-    let pending = hooks.iter().map(|of| (vec![("hook", of.hook.to_owned())], of.pending as f64));
+    let pending = hooks.iter().map(|hook| (vec![("hook", hook.hook.to_owned())], hook.pending as f64));
     families.gauges("hook_pending_calls", "Calls of the programs of hooks that wait or run.", pending)
 }
 
@@ -358,62 +359,87 @@ fn info(role: &'static str, id: u16, name: &str) -> Option<(Labels, f64)> {
 
 /// Encodes the metrics of each source.
 fn of_sources(sources: &[SourceSurvey], families: &mut Families<'_>) -> fmt::Result {
-    let label = |of: &SourceSurvey| vec![("source", of.id.to_string())];
-    let infos = sources.iter().filter_map(|of| info("source", of.id, &of.name));
+    let label = |source: &SourceSurvey| vec![("source", source.id.to_string())];
+    let infos = sources.iter().filter_map(|source| info("source", source.id, &source.name));
     families.gauges("source_info", "The name of a source that has one.", infos)?;
     for (name, help, value) in SOURCE_COUNTERS {
-        families.counters(name, help, sources.iter().filter_map(|of| Some((label(of), value(of)?))))?;
+        families.counters(
+            name,
+            help,
+            sources.iter().filter_map(|source| Some((label(source), value(source)?))),
+        )?;
     }
-    families.reported(SourceLive::COUNTERS, sources.iter().map(|of| (label(of), of.live.as_ref())))?;
-    let missing = sources.iter().flat_map(|of| {
-        of.missing_by_cause.iter().map(|(cause, events)| {
-            (vec![("source", of.id.to_string()), ("cause", cause.to_string())], *events)
+    families
+        .reported(SourceLive::COUNTERS, sources.iter().map(|source| (label(source), source.live.as_ref())))?;
+    let missing = sources.iter().flat_map(|source| {
+        source.missing_by_cause.iter().map(|(cause, events)| {
+            (vec![("source", source.id.to_string()), ("cause", cause.to_string())], *events)
         })
     });
     let help = "Incomplete events without its fragment, by the cause for which it is missing.";
     families.counters("source_missing_by_cause_events", help, missing)?;
-    let absent = sources.iter().map(|of| (label(of), of.absent));
+    let absent = sources.iter().map(|source| (label(source), source.absent));
     let help = "Complete events without its fragment, which it did not owe.";
     families.counters("source_absent_events", help, absent)?;
-    let unused = sources.iter().filter_map(|of| Some((of.id, of.live.as_ref()?))).flat_map(|(id, live)| {
-        let label = move |why: &str| vec![("source", id.to_string()), ("why", why.to_owned())];
-        live.unused.iter().map(move |(why, count)| (label(why), *count))
-    });
+    let unused = sources.iter().filter_map(|source| Some((source.id, source.live.as_ref()?))).flat_map(
+        |(id, live)| {
+            let label = move |why: &str| vec![("source", id.to_string()), ("why", why.to_owned())];
+            live.unused.iter().map(move |(why, count)| (label(why), *count))
+        },
+    );
     let help = "Fragments that the source did not use, by the reason.";
     families.counters("source_unused_fragments", help, unused)?;
     // Total lateness is rounded to whole nanoseconds. Otherwise a rounding error of the mean could
     // make the value fall, which would look like a counter that was reset.
-    let late = |of: &SourceSurvey| (of.last_by_us * 1e3 * of.last as f64).round() / 1e9;
-    let late = sources.iter().map(|of| (label(of), late(of)));
+    let late = |source: &SourceSurvey| (source.last_by_us * 1e3 * source.last as f64).round() / 1e9;
+    let late = sources.iter().map(|source| (label(source), late(source)));
     families.counters("source_late_seconds", "How long events waited for this source alone.", late)?;
     for (name, help, value) in SOURCE_GAUGES {
-        families.gauges(name, help, sources.iter().filter_map(|of| Some((label(of), value(of)?))))?;
+        families.gauges(
+            name,
+            help,
+            sources.iter().filter_map(|source| Some((label(source), value(source)?))),
+        )?;
     }
     Ok(())
 }
 
 /// Encodes the metrics of each builder.
 fn of_builders(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::Result {
-    let label = |of: &BuilderSurvey| vec![("builder", of.id.to_string())];
-    let infos = builders.iter().filter_map(|of| info("builder", of.id, &of.name));
+    let label = |builder: &BuilderSurvey| vec![("builder", builder.id.to_string())];
+    let infos = builders.iter().filter_map(|builder| info("builder", builder.id, &builder.name));
     families.gauges("builder_info", "The name of a builder that has one.", infos)?;
     for (name, help, value) in BUILDER_COUNTERS {
-        families.counters(name, help, builders.iter().filter_map(|of| Some((label(of), value(of)?))))?;
+        families.counters(
+            name,
+            help,
+            builders.iter().filter_map(|builder| Some((label(builder), value(builder)?))),
+        )?;
     }
-    families.reported(BuilderLive::COUNTERS, builders.iter().map(|of| (label(of), of.live.as_ref())))?;
+    families.reported(
+        BuilderLive::COUNTERS,
+        builders.iter().map(|builder| (label(builder), builder.live.as_ref())),
+    )?;
     for (name, help, value) in BUILDER_GAUGES {
-        families.gauges(name, help, builders.iter().filter_map(|of| Some((label(of), value(of)?))))?;
+        families.gauges(
+            name,
+            help,
+            builders.iter().filter_map(|builder| Some((label(builder), value(builder)?))),
+        )?;
     }
-    let slots = builders.iter().flat_map(|of| {
-        let at_sink = u64::from(of.at_sink);
-        [("at_sink", at_sink), ("building", of.outstanding.saturating_sub(at_sink))].map(|(state, count)| {
-            (vec![("builder", of.id.to_string()), ("state", state.to_owned())], count as f64)
-        })
+    let slots = builders.iter().flat_map(|builder| {
+        let at_sink = u64::from(builder.at_sink);
+        [("at_sink", at_sink), ("building", builder.outstanding.saturating_sub(at_sink))].map(
+            |(state, count)| {
+                (vec![("builder", builder.id.to_string()), ("state", state.to_owned())], count as f64)
+            },
+        )
     });
     families.gauges("builder_busy_slots", "Slots that are taken, by what their event waits for.", slots)?;
     of_taps(builders, families)?;
     of_filters(builders, families)?;
-    let latencies = builders.iter().filter_map(|of| Some((label(of), &of.live.as_ref()?.latencies)));
+    let latencies =
+        builders.iter().filter_map(|builder| Some((label(builder), &builder.live.as_ref()?.latencies)));
     families.histograms(
         "build_latency_seconds",
         "Time from an event's trigger to its last fragment.",
@@ -423,7 +449,8 @@ fn of_builders(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::
 
 /// Encodes the metrics of the taps of builders.
 fn of_taps(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::Result {
-    let taps = || builders.iter().filter_map(|of| Some((of.id.to_string(), of.live.as_ref()?.tap?)));
+    let taps =
+        || builders.iter().filter_map(|builder| Some((builder.id.to_string(), builder.live.as_ref()?.tap?)));
     let clients = taps().map(|(id, tap)| (vec![("builder", id)], f64::from(tap.clients)));
     families.gauges("builder_tap_clients", "Clients of its tap that are connected.", clients)?;
     let fates = taps().flat_map(|(id, tap)| {
@@ -436,8 +463,11 @@ fn of_taps(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::Resu
 
 /// Encodes the metrics of filters that are processes.
 fn of_filters(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::Result {
-    let filters =
-        || builders.iter().filter_map(|of| Some((of.id.to_string(), of.live.as_ref()?.filter.as_ref()?)));
+    let filters = || {
+        builders
+            .iter()
+            .filter_map(|builder| Some((builder.id.to_string(), builder.live.as_ref()?.filter.as_ref()?)))
+    };
     let ready = filters().map(|(id, filter)| (vec![("builder", id)], f64::from(filter.ready)));
     families.gauges("builder_filter_workers", "Processes of its filter that can judge events.", ready)?;
     let restarts = filters().map(|(id, filter)| (vec![("builder", id)], filter.restarts));

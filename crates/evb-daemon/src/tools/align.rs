@@ -115,7 +115,7 @@ pub(super) fn align(
             .entries
             .iter()
             .zip(watched.clocks)
-            .map(|(entry, of)| SourceReport::of(entry, of))
+            .map(|(entry, counts)| SourceReport::of(entry, counts))
             .collect(),
         unchecked,
         episodes,

@@ -76,7 +76,7 @@ pub(super) fn gather(demand: Option<Demand>, peers: &Peers, named: &[String]) ->
 fn turn_facts() -> Fact<TurnFacts> {
     let turns = echo::loopback_turns(TURNS)?;
     let stages: Vec<_> = turns.iter().filter_map(|turn| turn.stages).collect();
-    let of = |part: fn(&TurnStages) -> Duration| {
+    let lateness_of = |part: fn(&TurnStages) -> Duration| {
         let missing = || {
             Unavailable::new(
                 "the kernel does not report when it receives (SO_TIMESTAMPNS); the other checks do not need it",
@@ -86,10 +86,10 @@ fn turn_facts() -> Fact<TurnFacts> {
     };
     let by_stage = || -> Fact<StageFacts> {
         Ok(StageFacts {
-            write: of(|stages| stages.write)?,
-            far_wake_up: of(|stages| stages.far_wake_up)?,
-            answer: of(|stages| stages.answer)?,
-            wake_up: of(|stages| stages.wake_up)?,
+            write: lateness_of(|stages| stages.write)?,
+            far_wake_up: lateness_of(|stages| stages.far_wake_up)?,
+            answer: lateness_of(|stages| stages.answer)?,
+            wake_up: lateness_of(|stages| stages.wake_up)?,
         })
     };
     let whole = Lateness::of(turns.iter().map(|turn| turn.whole).collect());

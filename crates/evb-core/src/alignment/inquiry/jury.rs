@@ -27,7 +27,7 @@ impl Jury {
         (slip, since): (i64, u64),
     ) -> Self {
         // The shifts of all clocks beside the ruler.
-        let shift = |of| Some((of, shift_of(&Case::new(survey, gathered, of, ruler, since)?)?));
+        let shift = |clock| Some((clock, shift_of(&Case::new(survey, gathered, clock, ruler, since)?)?));
         let others = ClockIndex::all(survey.len()).filter(|other| ![clock, ruler].contains(other));
         let mut shifts = vec![(ruler, 0), (clock, slip)];
         shifts.extend(others.filter_map(shift));
