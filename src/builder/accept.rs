@@ -87,8 +87,8 @@ impl Entrance {
         }
         self.forget(lane);
         let answer = async move {
-            let told = channel.reply(ConnectionKind::Lane, &welcomed(welcome)).await;
-            if told.is_ok() { LaneRequest::Opened(lane, channel) } else { LaneRequest::Failed(lane) }
+            let sent = channel.reply(ConnectionKind::Lane, &welcomed(welcome)).await;
+            if sent.is_ok() { LaneRequest::Opened(lane, channel) } else { LaneRequest::Failed(lane) }
         };
         self.answers.push((lane, Box::pin(answer)));
     }

@@ -387,8 +387,8 @@ impl SourceCore {
         let asked = self.recent.as_ref().and_then(|recent| recent.next_timeout());
         let supervised = earlier(earlier(spoken, asked), self.backlog.next_expiry());
         let lanes = self.lanes.iter().map(SourceLane::next_timeout);
-        let own = earlier(supervised.filter(|_| self.is_supervised), self.readout.next_timeout());
-        lanes.fold(own, earlier)
+        let without_lanes = earlier(supervised.filter(|_| self.is_supervised), self.readout.next_timeout());
+        lanes.fold(without_lanes, earlier)
     }
 
     /// Returns the next action. Granted data is not an action: get it from the lanes by `take`.

@@ -320,8 +320,8 @@ impl SupervisorCore {
                 // Even if this call is late, take all triggers that happened before the end of the
                 // run's duration.
                 let due = self.own_trigger_due();
-                let over = |until| now >= until && due.is_none_or(|due| due > until);
-                if until.is_some_and(over) {
+                let is_over = |until| now >= until && due.is_none_or(|due| due > until);
+                if until.is_some_and(is_over) {
                     self.stop_running("the run's duration is over", now);
                 }
             }

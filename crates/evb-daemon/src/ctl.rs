@@ -311,7 +311,7 @@ fn watch(client: &Client, every: Duration, as_json: bool) -> Result<(), AskError
 /// Waits until the run is over, and prints its outcome.
 fn settle(client: &Client, as_json: bool) -> Result<(), AskError> {
     let since = Instant::now();
-    let mut told = false;
+    let mut is_told = false;
     loop {
         let status = client.ask("GET", "status", None)?;
         if status["state"] != "Stopping" {
@@ -322,8 +322,8 @@ fn settle(client: &Client, as_json: bool) -> Result<(), AskError> {
             }
             return Ok(());
         }
-        if !told && since.elapsed() > LOOK * 4 {
-            told = true;
+        if !is_told && since.elapsed() > LOOK * 4 {
+            is_told = true;
             complain!(
                 "the run is stopping: {} events are still being built; this command waits for them (Ctrl-C ends the wait, not the run)",
                 status["survey"]["outstanding"]

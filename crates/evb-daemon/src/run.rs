@@ -348,10 +348,10 @@ async fn decline_all(config: &Arc<Config>, hosted: &[Peer], reason: &str) {
         return;
     }
     let Ok(security) = build::security(config) else { return };
-    let mut told = JoinSet::new();
+    let mut declining = JoinSet::new();
     for peer in hosted.iter().copied() {
         let (config, security, reason) = (Arc::clone(config), security.clone(), reason.to_owned());
-        told.spawn(async move { build::decline(&config, &security, peer, reason).await });
+        declining.spawn(async move { build::decline(&config, &security, peer, reason).await });
     }
-    told.join_all().await;
+    declining.join_all().await;
 }

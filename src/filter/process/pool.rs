@@ -347,8 +347,8 @@ impl WorkerPool {
 
     /// Ends a worker. The event that it was judging, which may be to blame, gets another one once.
     fn fail(&mut self, index: usize, fault: &WorkerFault, batch: &mut Batch<'_>, now: Instant) {
-        let (told, mut events, was_judging) = self.workers[index].fail(fault, now);
-        self.troubles.note(told);
+        let (sentence, mut events, was_judging) = self.workers[index].fail(fault, now);
+        self.troubles.note(sentence);
         if let Some((_, has_failed)) = &mut self.waits {
             *has_failed = true;
         }

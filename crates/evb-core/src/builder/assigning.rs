@@ -41,9 +41,9 @@ impl<P: GrantPolicy> BuilderCore<P> {
             epoch => Epoch::new(epoch),
         };
         // Only messages that name their sources repeat assignments of completed events.
-        let over = if is_named { self.unaccounted.events() } else { Vec::new() };
+        let finished = if is_named { self.unaccounted.events() } else { Vec::new() };
         for (event, triggered_ns) in events {
-            if over.binary_search(&event).is_err() {
+            if finished.binary_search(&event).is_err() {
                 let triggered = self.clock.ours(triggered_ns);
                 let utc = assignments.utc(triggered_ns);
                 self.assign(event, Assigned { triggered, utc, epoch }, &expected, now);

@@ -265,8 +265,8 @@ fn parse_run(command: Command, body: &[u8]) -> Result<Annotation, Answer> {
 fn parse_rate(body: &[u8]) -> Result<Frequency, Answer> {
     let NewRate { rate } = parse(body, "{\"rate\": \"2 kHz\"}")?;
     rate.parse().map_err(|error: UnitError| {
-        let told = format!("the trigger rate cannot be read, and stays as it was: {error}");
-        let (reason, remedy) = split_remedy(&told);
+        let text = format!("the trigger rate cannot be read, and stays as it was: {error}");
+        let (reason, remedy) = split_remedy(&text);
         Answer::turned_away(StatusCode::BAD_REQUEST, reason, remedy.unwrap_or_default())
     })
 }

@@ -100,9 +100,9 @@ impl Host {
         let mut supervisor = None;
         if hosted.contains(&Peer::Supervisor) {
             let fault = |error: &dyn std::fmt::Display| RunError::Supervisor(error.to_string());
-            let mut own = build::supervisor(&config, &shared, hosted, None)?;
-            own.plan.first_readouts = FirstReadouts::Await;
-            let bound = Supervisor::bind(own).await.map_err(|error| fault(&error))?;
+            let mut supervisor = build::supervisor(&config, &shared, hosted, None)?;
+            supervisor.plan.first_readouts = FirstReadouts::Await;
+            let bound = Supervisor::bind(supervisor).await.map_err(|error| fault(&error))?;
             // Other roles of the process would inherit the priority, so only a process with nothing
             // but the supervisor takes precedence.
             if *hosted == [Peer::Supervisor] && build::is_urgent(&config) {

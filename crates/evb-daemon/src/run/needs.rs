@@ -56,8 +56,8 @@ pub(super) fn missing(config: &Config, origin: &Origin, hosted: &[Peer]) -> Prob
 fn missing_files<'a>(config: &Config, origin: &'a Origin, hosted: &[Peer]) -> Look<'a> {
     let mut look = Look { origin, severity: Severity::Error, list: Vec::new() };
     if let Err(error) = admission_rule(&config.security) {
-        let told = error.to_string();
-        let (reason, remedy) = split_remedy(&told);
+        let text = error.to_string();
+        let (reason, remedy) = split_remedy(&text);
         look.refuse("security.key_file", None, reason.to_owned(), remedy.unwrap_or_default());
     }
     if let Some(control) = &config.control {
@@ -209,8 +209,8 @@ impl Look<'_> {
                 Ok(false) => CaptureError::NoCapture { path: path.clone() },
                 Err(error) => error,
             };
-            let told = error.to_string();
-            let (reason, remedy) = split_remedy(&told);
+            let text = error.to_string();
+            let (reason, remedy) = split_remedy(&text);
             self.refuse(key, Some(id), reason.to_owned(), remedy.unwrap_or_default());
         }
     }

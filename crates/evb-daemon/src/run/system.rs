@@ -120,12 +120,12 @@ impl System for FromFile {
 
     /// Returns the supervisor's configuration for the next run.
     fn plan(&mut self) -> Result<SupervisorConfig, SystemError> {
-        let mut own = build::supervisor(&self.config, &self.shared, &self.hosted, self.last)
+        let mut supervisor = build::supervisor(&self.config, &self.shared, &self.hosted, self.last)
             .map_err(|error| unmet(error, &self.path))?;
         if self.config.control.as_ref().is_some_and(|control| control.require_readout) {
-            own.plan.first_readouts = FirstReadouts::Refuse;
+            supervisor.plan.first_readouts = FirstReadouts::Refuse;
         }
-        Ok(own)
+        Ok(supervisor)
     }
 
     /// Joins the roles of this process that have a part in the run.

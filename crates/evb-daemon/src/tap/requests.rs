@@ -101,8 +101,8 @@ impl Desk {
                 TapError::Share { .. } => StatusCode::BAD_REQUEST,
                 TapError::Full { .. } => StatusCode::SERVICE_UNAVAILABLE,
             };
-            let told = error.to_string();
-            let (reason, remedy) = split_remedy(&told);
+            let text = error.to_string();
+            let (reason, remedy) = split_remedy(&text);
             Answer::turned_away(status, reason, remedy.unwrap_or_default())
         };
         let stream = self.tap.subscribe(wanted).map_err(refused)?;

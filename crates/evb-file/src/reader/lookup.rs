@@ -46,12 +46,12 @@ impl EventFile {
         if let Some(is_whole) = self.has_whole_index.get() {
             return Ok(*is_whole);
         }
-        let told = self.told_entries(0, self.footer.records)?;
-        let mut is_found = vec![false; told.len()];
+        let listed = self.told_entries(0, self.footer.records)?;
+        let mut is_found = vec![false; listed.len()];
         let (mut is_whole, mut damaged) = (true, Vec::new());
         for record in self.records() {
             match record {
-                Ok(record) => match told.binary_search(&IndexEntry::of(&record)) {
+                Ok(record) => match listed.binary_search(&IndexEntry::of(&record)) {
                     Ok(place) => is_found[place] = true,
                     Err(_) => is_whole = false,
                 },
@@ -62,7 +62,7 @@ impl EventFile {
                 Err(_) => {}
             }
         }
-        let others = told.iter().zip(&is_found).filter(|(_, is_found)| !**is_found).map(|(entry, _)| entry);
+        let others = listed.iter().zip(&is_found).filter(|(_, is_found)| !**is_found).map(|(entry, _)| entry);
         is_whole = is_whole && self.leads_to_damage(others, &damaged)?;
         Ok(*self.has_whole_index.get_or_init(|| is_whole))
     }

@@ -339,7 +339,7 @@ impl Rig for Listener<'_> {
         let drops_before = socket_drops(self.local);
         let mut trace = Trace { frame: self.frame().count(), ..Trace::default() };
         let mut orders = Vec::new();
-        let (mut over, mut part) = (begin, 0);
+        let (mut end_of_burst, mut part) = (begin, 0);
         for (sender, share) in shares.iter().enumerate() {
             let mut order = Order {
                 burst: self.burst,
@@ -357,7 +357,7 @@ impl Rig for Listener<'_> {
                 order.phase = ahead_spacing / parts * part;
                 part += 1;
                 (order.ahead, order.count) = (AHEAD, share.count.min(MOST - AHEAD));
-                over = over.max(begin + order.due(order.total()));
+                end_of_burst = end_of_burst.max(begin + order.due(order.total()));
                 order.start = begin.wrapping_add_signed(self.senders[sender].offset);
             }
             let received = vec![None; order.total() as usize];
@@ -367,7 +367,7 @@ impl Rig for Listener<'_> {
         for (sender, order) in orders.iter().enumerate().filter(|(_, order)| order.count > 0) {
             self.senders[sender].tell(Message::Order(*order))?;
         }
-        self.collect(&mut trace, over)?;
+        self.collect(&mut trace, end_of_burst)?;
         for (sender, order) in orders.iter().enumerate().filter(|(_, order)| order.count > 0) {
             self.senders[sender].read_times(order, &mut trace.trains[sender])?;
         }

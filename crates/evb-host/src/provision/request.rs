@@ -172,11 +172,12 @@ pub(crate) fn request(config: &Config, wishes: &Wishes, offload: bool) -> Result
         return Err(RequestError::UnknownBuilder(given.builder));
     }
     let rate = |builder: &BuilderEntry| {
-        let own = wishes.rates.iter().rev().find(|given| given.builder == builder.id).map(|given| given.rate);
+        let wished =
+            wishes.rates.iter().rev().find(|given| given.builder == builder.id).map(|given| given.rate);
         // The configuration gives the pace of one lane, and every source of this host has a lane to
         // the builder.
         let lanes = |pace: Pace| in_frames(pace.rate, pace.measure) * sources.len() as u64;
-        own.map(convert).or_else(|| config.lane_pace(builder).map(lanes))
+        wished.map(convert).or_else(|| config.lane_pace(builder).map(lanes))
     };
     let destinations = destinations(config, wishes, sources.len() as u64, frame, rate, &mut notes)?;
     let supervisor = resolve("the supervisor", &config.supervisor.listen)?;

@@ -187,7 +187,7 @@ impl BuilderModel {
         // The model has two sources: 3 is at place 0, and 5 at place 1.
         let set = |ids: &[u32]| -> SourceSet { ids.iter().map(|id| usize::from(*id == 5)).collect() };
         let (up, awaited) = (set(&roster.up), set(&roster.awaited));
-        let over: Vec<(u64, u64)> = self
+        let finished: Vec<(u64, u64)> = self
             .open
             .iter()
             .filter_map(|(event, open)| {
@@ -199,7 +199,7 @@ impl BuilderModel {
             })
             .take(most)
             .collect();
-        for (event, _) in &over {
+        for (event, _) in &finished {
             self.open.remove(event);
             let lacks = SourceSet::first(2).without(&has(*event));
             let missing: Vec<u32> = lacks.iter().map(|index| [3, 5][index]).collect();
@@ -211,7 +211,7 @@ impl BuilderModel {
             self.counts.written += 1;
             self.settled.push_back((*event, missing));
         }
-        over
+        finished
     }
 
     /// Returns messages with the last `count` completions.

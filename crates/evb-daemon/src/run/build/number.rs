@@ -92,8 +92,8 @@ fn taken(run: RunNumber, id: &str, state: &Path, highest: Option<RunNumber>) -> 
 
 /// Turns the error of a journal that exists and cannot be continued into the operator's.
 fn unusable(error: &impl std::fmt::Display) -> RunError {
-    let told = error.to_string();
-    let (reason, remedy) = split_remedy(&told);
+    let text = error.to_string();
+    let (reason, remedy) = split_remedy(&text);
     RunError::Unmet {
         key: "supervisor.journal",
         reason: format!("no run starts: {reason}"),
