@@ -186,6 +186,7 @@ fn parse_slice(
     let length = first_length(rest).filter(|length| *length <= rest.len());
     let wrong = Km3netFlaw::SliceLength { slice: number, offset, stated, available: rest.len() };
     let length = length.ok_or(wrong)?;
+    // The length comes first; every frame repeats the common part of the header.
     let (mut head, common) = (&rest[4..SLICE_HEAD], &rest[10..10 + COMMON]);
     let (kind, version) = (head.get_i32_le(), head.get_u16_le());
     if kind != SLICE_TYPE || version != SLICE_VERSION {

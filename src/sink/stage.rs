@@ -369,7 +369,7 @@ async fn run<S: Sink>(
                 () = outgoing.closed() => return sink.end_tap(),
             }
         }
-        patience.is_over();
+        patience.end_trouble();
         sink.note_closed();
         if let Some(tap) = &sink.tap {
             let accepted = batch.iter().zip(&fates).filter(|(_, fate)| written(fate));

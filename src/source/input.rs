@@ -235,6 +235,7 @@ impl Intake {
 
     /// Returns room for fragments of events from `event` on; fails if there is none at this moment.
     fn try_room(&self, event: EventId, cost: u32, first: EventId) -> Result<Room<'_>, NoRoom> {
+        // Events from `first` on are not decided, so their fragments need room in the backlog.
         let backlog = (event >= first).then(|| self.permits.try_acquire_many(cost));
         let permits = backlog.transpose().map_err(|error| match error {
             TryAcquireError::NoPermits => NoRoom::Full,

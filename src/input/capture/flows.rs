@@ -112,6 +112,7 @@ impl Flows {
     pub(super) fn take(&mut self, flow: Flow, content: Content<'_>, time: Duration, ready: &mut Ready) {
         let is_decoded = !flow.is_tcp || self.decoders.is_some();
         let is_used = is_decoded && self.filter.takes(flow.from, flow.to);
+        // The packets of a limited number of flows are counted by flow.
         if self.by_flow.len() < MAX_FLOWS || self.by_flow.contains_key(&flow) {
             let count = self.by_flow.entry(flow).or_insert(FlowPackets { packets: 0, is_used });
             count.packets += 1;

@@ -158,7 +158,8 @@ impl<'c> Locations<'c> {
                 hosts.push((host, OneHost { roles: Vec::new(), is_here: located.is_here, addresses }));
                 hosts.len() - 1
             });
-            hosts[place].1.roles.push(located.role());
+            let (_, host) = &mut hosts[place];
+            host.roles.push(located.role());
         }
         hosts
     }
