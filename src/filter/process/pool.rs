@@ -23,7 +23,7 @@ use super::{
     OnFailure, ProcessOptions,
     messages::{ANSWER, Heard, QUEUE, answers, check_greeting, hear},
     troubles::Troubles,
-    worker::{FilterWorker, Launch, WorkerFault},
+    worker::{FailedWorker, FilterWorker, Launch, WorkerFault},
 };
 use crate::filter::{FilterReport, FilterVerdict};
 
@@ -347,7 +347,7 @@ impl WorkerPool {
 
     /// Ends a worker. The event that it was judging, which may be to blame, gets another one once.
     fn fail(&mut self, index: usize, fault: &WorkerFault, batch: &mut Batch<'_>, now: Instant) {
-        let (sentence, mut events, was_judging) = self.workers[index].fail(fault, now);
+        let FailedWorker { sentence, mut events, was_judging } = self.workers[index].fail(fault, now);
         self.troubles.note(sentence);
         if let Some((_, has_failed)) = &mut self.waits {
             *has_failed = true;

@@ -73,6 +73,16 @@ enum Given {
     Event(usize, EventId),
 }
 
+/// What a worker leaves behind that has failed.
+pub(super) struct FailedWorker {
+    /// A sentence about the failure, for people.
+    pub(super) sentence: String,
+    /// Positions of the events that it had, in their order.
+    pub(super) events: Vec<usize>,
+    /// True if the first of them was being judged.
+    pub(super) was_judging: bool,
+}
+
 /// A worker, whether or not its process runs.
 #[derive(Debug)]
 pub(super) struct FilterWorker {
@@ -162,9 +172,8 @@ impl FilterWorker {
         Some(started.map(|process| self.process = Some(process)))
     }
 
-    /// Ends the process with all its group. Returns a sentence about it, the positions of its
-    /// events in their order, and whether the first of them was being judged.
-    pub(super) fn fail(&mut self, fault: &WorkerFault, now: Instant) -> (String, Vec<usize>, bool) {
+    /// Ends the process with all its group, and returns what it leaves behind.
+    pub(super) fn fail(&mut self, fault: &WorkerFault, now: Instant) -> FailedWorker {
         self.next_start = now + self.pause;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         let (mut events, mut was_judging, mut said, mut status) = (Vec::new(), false, String::new(), None);
@@ -181,7 +190,8 @@ impl FilterWorker {
             was_judging = process.is_ready && process.load > process.untold;
             events = mem::take(&mut process.given).into_iter().filter_map(Given::place).collect();
         }
-        (format!("worker {} {}{said}", self.number, fault.in_words(status)), events, was_judging)
+        let sentence = format!("worker {} {}{said}", self.number, fault.in_words(status));
+        FailedWorker { sentence, events, was_judging }
     }
 
     /// Notes that the worker has judged an event.
