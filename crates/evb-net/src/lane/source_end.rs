@@ -111,6 +111,7 @@ impl SourceEnd {
                     &mut protected.opener.sealed
                 }
             };
+            // Of some reads it is measured how long they and the answers to them take.
             if self.answers.is_due() && self.stream.poll_read_ready(cx).is_ready() {
                 self.answers.begin_read(self.stream.as_fd());
             }
