@@ -100,9 +100,9 @@ impl Host {
         let mut supervisor = None;
         if hosted.contains(&Peer::Supervisor) {
             let fault = |error: &dyn std::fmt::Display| RunError::Supervisor(error.to_string());
-            let mut supervisor = build::supervisor(&config, &shared, hosted, None)?;
-            supervisor.plan.first_readouts = FirstReadouts::Await;
-            let bound = Supervisor::bind(supervisor).await.map_err(|error| fault(&error))?;
+            let mut supervisor_config = build::supervisor(&config, &shared, hosted, None)?;
+            supervisor_config.plan.first_readouts = FirstReadouts::Await;
+            let bound = Supervisor::bind(supervisor_config).await.map_err(|error| fault(&error))?;
             // Other roles of the process would inherit the priority, so only a process with nothing
             // but the supervisor takes precedence.
             if *hosted == [Peer::Supervisor] && build::is_urgent(&config) {
