@@ -33,7 +33,7 @@ pub struct Survey {
 }
 
 /// The time of the last event.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Present {
     /// The time by the lead.
     pub(super) lead: i64,
