@@ -51,7 +51,6 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Creates the driver of a supervisor.
     pub(super) fn new(
         role: SupervisorRole,
         journal: Option<JournalWriter>,
@@ -107,8 +106,7 @@ impl Driver {
         }
     }
 
-    /// Processes new connections and the messages of peers. Returns true if more messages may be
-    /// waiting.
+    /// Processes new connections and messages of peers; returns true if more may be waiting.
     fn poll_links(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         while self.role.takes_registrations()
             && let Poll::Ready(incoming) = self.registrations.poll(cx, now)
@@ -124,8 +122,7 @@ impl Driver {
         more
     }
 
-    /// Admits a peer that asks to register, or refuses it. The new connection replaces an old one
-    /// of the same peer.
+    /// Admits a peer that asks to register, in place of its old connection, or refuses it.
     fn admit(&mut self, incoming: Incoming, now: Instant) {
         match self.role.register(&incoming.hello, now) {
             Ok((peer, welcome)) => {
@@ -151,7 +148,6 @@ impl Driver {
         }
     }
 
-    /// Carries out what the state machine has decided.
     fn carry_out(&mut self, now: Instant) {
         while let Some(output) = self.role.poll(now) {
             match output {

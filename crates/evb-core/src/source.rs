@@ -365,8 +365,7 @@ impl SourceCore {
         self.backlog.wait_anew(now);
     }
 
-    /// Drops fragments that have waited too long for a decision, and handles the timers of the
-    /// lanes.
+    /// Drops fragments that waited too long for a decision, and handles the timers of the lanes.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.readout.handle_timeout(self.is_full || !self.is_supervised || self.is_paused, now);
         self.recent.iter_mut().for_each(|recent| recent.handle_timeout(now));
@@ -380,8 +379,7 @@ impl SourceCore {
         }
     }
 
-    /// Returns the time at which to call `handle_timeout` and `poll` if no other input comes
-    /// before.
+    /// Returns the time at which to call `handle_timeout` and `poll` if no input comes before.
     pub fn next_timeout(&self) -> Option<Instant> {
         let spoken = earlier(Some(self.next_heartbeat), self.reports.next());
         let asked = self.recent.as_ref().and_then(|recent| recent.next_timeout());
@@ -429,8 +427,7 @@ impl SourceCore {
         self.finish = Some(now + LAST_COMMITS);
     }
 
-    /// Returns the latest time of the final report; `None` if the report is not requested, or has
-    /// been sent.
+    /// Returns the latest time of the final report, if that is requested and not sent yet.
     pub fn next_finish(&self) -> Option<Instant> {
         self.finish
     }

@@ -73,7 +73,7 @@ enum Given {
     Event(usize, EventId),
 }
 
-/// What a worker leaves behind that has failed.
+/// The remains of a worker that has failed.
 pub(super) struct FailedWorker {
     /// A sentence about the failure, for people.
     pub(super) sentence: String,

@@ -10,7 +10,8 @@ use pcap_parser::{
     traits::{PcapNGPacketBlock as _, PcapReaderIterator},
 };
 
-/// Room for the blocks of a file at first: packets have up to 256 KiB (tcpdump's `MAXIMUM_SNAPLEN`).
+/// Room for the blocks of a file at first: packets have up to 256 KiB (`MAXIMUM_SNAPLEN` of
+/// tcpdump).
 const FIRST_ROOM: usize = 256 << 10;
 
 /// Most room for the blocks of a file: other blocks of pcapng files may be larger than packets.

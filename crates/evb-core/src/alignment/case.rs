@@ -60,7 +60,7 @@ pub(super) struct Best {
 /// The interval between two readings, beside that of their events.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interval {
-    /// How much longer the interval is by the readings than by the events.
+    /// Excess of the interval by the readings over the interval by the events.
     pub(super) residual: f64,
     /// Length by the events.
     pub(super) elapsed: f64,
@@ -99,8 +99,8 @@ impl Fit {
 }
 
 impl<'a> Case<'a> {
-    /// Puts a case together for a clock that is doubted since the event `since`; `None` if the ruler
-    /// or the clock has no reading.
+    /// Puts a case together for a clock that is doubted since the event `since`; `None` if the
+    /// ruler or the clock has no reading.
     pub(super) fn new(
         survey: &'a Survey,
         gathered: &'a Gathered,
@@ -117,7 +117,7 @@ impl<'a> Case<'a> {
         };
         let times: Vec<_> = gathered.readings(ruler).iter().map(time).collect();
         let ((first, _), (last, _)) = (*times.first()?, *times.last()?);
-        // Rings end at different events, so only readings with an event of the ruler can be compared.
+        // Rings end at different events, so only readings within those of the ruler are compared.
         let within = |list: &'a [Reading], from: u64, to: u64| {
             let begin = list.partition_point(|reading| reading.event < from);
             let end = list.partition_point(|reading| reading.event <= to);

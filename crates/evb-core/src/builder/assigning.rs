@@ -115,8 +115,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.next_heartbeat = now;
     }
 
-    /// Takes an assigned event into a slot. If none is free, one gives way that announcements opened
-    /// without an assignment; without such a slot, the event is reported as lost.
+    /// Takes an assigned event into a slot. If none is free, one gives way that announcements
+    /// opened without an assignment; without such a slot, the event is reported as lost.
     fn assign(&mut self, event: EventId, assigned: Assigned, expected: &Expected, now: Instant) {
         self.slots.make_room(event, |evicted| self.lanes.note_eviction(evicted));
         if !self.slots.assign(event, assigned, expected, now, |ended| self.lanes.note_end(ended)) {

@@ -443,7 +443,7 @@ impl<P: GrantPolicy> Lanes<P> {
             LaneEffect::Discarded => self.commits.insert(lane),
             LaneEffect::Partial => {}
             LaneEffect::Whole { slot, is_intact } => {
-                // A damaged fragment is of no use, so the source may delete it at once.
+                // A damaged fragment is not used, so the source may delete it at once.
                 if !is_intact {
                     self.commits.insert(lane);
                 }

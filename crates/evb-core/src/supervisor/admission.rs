@@ -52,8 +52,8 @@ impl PeerAdmission<'_> {
         }
     }
 
-    /// Checks that the hello names a role, is meant for this supervisor and run, and comes while the
-    /// run takes peers.
+    /// Checks that the hello names a role, is meant for this supervisor and run, and comes while
+    /// the run takes peers.
     /// Requirements: docs/reference/protocol.md CONN-8, CONN-9, CONN-15.
     fn check_identity(&self, hello: &Hello) -> Result<Peer, Refusal> {
         let Some(peer) = hello.from_peer() else {

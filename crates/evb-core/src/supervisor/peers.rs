@@ -124,8 +124,7 @@ impl SupervisorCore {
         self.close_if_all_reported(now);
     }
 
-    /// Ends the run if all sources or all builders have been away for longer than the plan allows.
-    /// While the journal's disk is stalled, nothing is decided.
+    /// Ends the run if all sources or builders have been away too long, unless the disk is stalled.
     fn check_somebody_is_left(&mut self, now: Instant) {
         if self.outbox.is_stalled() {
             return;
@@ -142,8 +141,7 @@ impl SupervisorCore {
         }
     }
 
-    /// Keeps a report of a peer. The final one comes only after it was asked for: at the end of the
-    /// run, or when a builder is to leave.
+    /// Keeps a report of a peer; the final one comes only after it was asked for.
     /// Requirements: docs/reference/protocol.md RUN-17.
     pub(super) fn handle_report(&mut self, peer: Peer, seat: Seat, report: Report, now: Instant) {
         let is_final = report.live.is_none();

@@ -59,8 +59,7 @@ impl SupervisorCore {
         }
     }
 
-    /// Takes no more triggers, and tells all peers that the run ends when the outstanding events
-    /// are built.
+    /// Takes no more triggers, and tells all peers that the run ends when its events are built.
     pub(super) fn begin_draining(&mut self, cause: &str, now: Instant) {
         self.membership().publish(now);
         let (run, left) = (self.plan.run, counted(self.assigner.outstanding(), "event"));
@@ -79,8 +78,7 @@ impl SupervisorCore {
         self.phase.drain_until(now + self.plan.drain_time());
     }
 
-    /// Ends a drain that took too long. The outstanding events are lost, and the report names their
-    /// builders.
+    /// Ends a drain that took too long: its events are lost, and the report names their builders.
     pub(super) fn give_outstanding_up(&mut self, now: Instant) {
         let waited = self.plan.drain_time().as_secs_f64();
         self.dispatch().lose_unassigned(NO_FREE_SLOT, now);

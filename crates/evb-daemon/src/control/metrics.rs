@@ -72,7 +72,7 @@ pub(super) fn in_plain_text(open_metrics: &str) -> String {
     text
 }
 
-/// What the metrics of one answer are made of.
+/// The facts from which the metrics of one answer are made.
 #[derive(Debug)]
 struct Snapshot {
     status: Status,

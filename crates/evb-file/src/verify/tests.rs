@@ -17,7 +17,7 @@ use crate::{
     EventFile, EventFileWriter, FileIdentity, Selection, WithoutSource,
     format::{encode_head, record_size},
     samples::{
-        BUILDER, EPOCH, RUN_ID, event, event_of, identity, incomplete, misaligned, options, together,
+        BUILDER, EPOCH, event, event_of, identity, incomplete, misaligned, options, together,
         without_excluded, write,
     },
 };

@@ -26,7 +26,7 @@ use crate::{
 /// The error number for "No such file or directory" on every Unix.
 const ENOENT: i32 = 2;
 
-/// What a file had at the last commit.
+/// The state of a file at the last commit.
 #[derive(Clone, Copy, Debug, Default)]
 struct Committed {
     /// Length of the file in bytes.

@@ -62,7 +62,7 @@ impl TagKey {
     /// Begins the computation of the tag with the given number.
     #[inline]
     pub fn begin(&mut self, nonce: Nonce) -> Tagging {
-        // The keys of some tags are computed ahead, because the cipher is faster with several blocks.
+        // The keys of some tags are computed ahead: the cipher is faster with several blocks.
         let ahead = nonce.number.wrapping_sub(self.first.number);
         let is_made = nonce.class == self.first.class && ahead < AHEAD as u64;
         let known = self.made.as_ref().filter(|_| is_made).and_then(|made| made.get(ahead as usize));

@@ -76,7 +76,8 @@ impl Leader {
             }
             _ => {}
         }
-        // The supervisor may pause and resume the run by itself. `occur` ignores what changes nothing.
+        // The supervisor may pause and resume the run by itself. `occur` ignores what changes
+        // nothing.
         match progress.state {
             RunState::Paused => self.enter(self.status.state.occur(Occurrence::PausedByItself)),
             RunState::Running => self.enter(self.status.state.occur(Occurrence::ResumedByItself)),

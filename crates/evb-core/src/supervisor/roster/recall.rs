@@ -96,8 +96,7 @@ impl Roster {
         let released = self.recalled_sources(&change.released)?;
         self.owing.recall(self.recalled_sources(&change.excluded)?, released)?;
         for (index, seat) in self.sources.iter_mut().enumerate() {
-            // The times at which sources went down and came back are not in the journal, so that of
-            // the entry counts.
+            // The journal does not have the times of these changes, so that of the entry counts.
             match (up.contains(index), seat.down) {
                 (false, None) if is_started => seat.down = Some(at),
                 (true, Some(_)) => seat.end_absence(at),
