@@ -216,10 +216,12 @@ impl Builder {
                 let (stage, prepared) =
                     stage::start(config.id, sink, Box::new(filter), config.give_up, config.tap.clone())?;
                 let prepared = tokio::time::timeout(PREPARATION, prepared).await;
-                let of_sink = match &prepared {
+                // An error of the sink that does not pass keeps the builder out of the run.
+                let fault_of_sink = match &prepared {
                     Ok(Ok(Err(error))) if !error.is_passing() => Some(RoleError::Sink(error.to_string())),
                     _ => None,
                 };
+                // The number plus 1, so that 0 stands for an unknown one.
                 let highest_run = match prepared {
                     Ok(Ok(Ok(highest))) => 1 + highest.map_or(0, |run| u64::from(run.number())),
                     _ => 0,
@@ -229,7 +231,7 @@ impl Builder {
                     Err(_) => String::new(),
                 };
                 let (member, access) = (config.member(highest_run, listen), config.access());
-                let (listener, address) = match (bound, of_sink) {
+                let (listener, address) = match (bound, fault_of_sink) {
                     (Ok(bound), None) => bound,
                     (Err(unable), _) | (Ok(_), Some(unable)) => {
                         role::decline(member, access, &unable.to_string()).await;
@@ -310,6 +312,7 @@ const BIND_AGAIN: Duration = Duration::from_millis(100);
 /// Time for which an address that is still in use is tried again.
 const RELEASE: Duration = Duration::from_secs(1);
 
+/// Binds the first of the configured addresses that can be bound.
 async fn bind_any(config: &BuilderConfig) -> Result<(TcpListener, SocketAddr), RoleError> {
     let mut last = None;
     for address in resolve(&config.listen).await? {
@@ -330,6 +333,7 @@ async fn bind_any(config: &BuilderConfig) -> Result<(TcpListener, SocketAddr), R
 /// Number of tries to find a port that is free for both TCP and UDP.
 const PORTS: u32 = 8;
 
+/// Binds one address for TCP, and checks that the same UDP port is free if lanes use UDP.
 fn bind_one(config: &BuilderConfig, address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = listen(address, &config.lane)?;
     let address = listener.local_addr()?;

@@ -243,6 +243,8 @@ impl Filter for Vec<Box<dyn Filter>> {
         verdict
     }
 
+    /// Accepts the events that all filters accept; others have the verdict of the first that does
+    /// not.
     fn verdicts(&mut self, events: &[Event]) -> Vec<FilterVerdict> {
         let mut verdicts = vec![FilterVerdict::Accept; events.len()];
         for filter in self {

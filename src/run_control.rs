@@ -423,6 +423,7 @@ impl RunControl {
         self.ask(name, |answer| Ask::Request(request, answer)).await?
     }
 
+    /// Sends a question to the leader, and waits for the answer.
     async fn ask<T>(&self, request: &str, ask: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Result<T, Refusal> {
         let (answer, answered) = oneshot::channel();
         let gone = || Refusal {

@@ -127,6 +127,8 @@ impl Source {
         Self::start(config, Some(Box::new(readout))).await
     }
 
+    /// Starts the role of a source, and returns when it has joined a run. With `readout`, fragments
+    /// are asked for instead of pushed.
     async fn start(config: SourceConfig, readout: Option<Box<dyn Readout>>) -> Result<Self, RoleError> {
         role::check_transport(config.transport)?;
         config.clock.as_ref().map_or(Ok(()), DetectorClock::check)?;

@@ -278,11 +278,12 @@ impl TriggerFeed {
             timer.expired().await;
             let now = clock::now();
             let left = end.map_or(u64::MAX, |end| end - self.sent);
-            let mut told = 0;
-            while told < left && told < 1024 && times.next_if(|due| *due <= now).is_some() {
-                told += 1;
+            let mut due_count = 0;
+            // All triggers whose time has come are sent together, up to 1024 of them.
+            while due_count < left && due_count < 1024 && times.next_if(|due| *due <= now).is_some() {
+                due_count += 1;
             }
-            self.tell(told).await?;
+            self.tell(due_count).await?;
             self.largest_delay = self.largest_delay.max(clock::now().since(due));
             if end == Some(self.sent) {
                 break;

@@ -46,6 +46,7 @@ pub(super) enum LaneRequest {
 }
 
 impl Entrance {
+    /// Creates the entrance for lanes, at which each source is greeted before its lane is accepted.
     pub(super) fn new(listener: TcpListener, sources: usize, config: &BuilderConfig) -> Self {
         let security = config.security.clone();
         let greetings = Greetings::new("the builder", listener, sources, move |stream, _| {
@@ -86,8 +87,8 @@ impl Entrance {
         }
         self.forget(lane);
         let answer = async move {
-            let told = channel.reply(ConnectionKind::Lane, &welcomed(welcome)).await;
-            if told.is_ok() { LaneRequest::Opened(lane, channel) } else { LaneRequest::Failed(lane) }
+            let sent = channel.reply(ConnectionKind::Lane, &welcomed(welcome)).await;
+            if sent.is_ok() { LaneRequest::Opened(lane, channel) } else { LaneRequest::Failed(lane) }
         };
         self.answers.push((lane, Box::pin(answer)));
     }

@@ -40,6 +40,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
+    /// Creates the driver of a role that has joined a run.
     pub(super) fn new(
         config: &BuilderConfig,
         role: BuilderRole,
@@ -161,6 +162,7 @@ impl Driver {
         more
     }
 
+    /// Returns the facts for a report that the role's state machine does not know.
     fn facts(&mut self) -> ReportFacts {
         let disk = self.stage.space().map(|space| (space.free.count(), space.size.count()));
         ReportFacts {

@@ -117,6 +117,7 @@ impl BuilderLanes {
         self.entrance.refusals()
     }
 
+    /// Closes the lanes whose connections have ended, and tells the role.
     fn drop_ended(&mut self, role: &mut BuilderRole, now: Instant) {
         while let Some((lane, end)) = self.ended.pop() {
             if matches!(end, LaneEnd::Forged(_)) {

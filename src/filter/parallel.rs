@@ -66,6 +66,7 @@ impl<F: Filter> Filter for ParallelFilter<F> {
         self.filters.first_mut().map_or(FilterVerdict::Accept, |filter| filter.verdict(event))
     }
 
+    /// Judges the events on this thread and on others, each of which takes the next event in turn.
     fn verdicts(&mut self, events: &[Event]) -> Vec<FilterVerdict> {
         let mut verdicts = vec![FilterVerdict::Accept; events.len()];
         let needed = self.filters.len().min(events.len());

@@ -46,10 +46,13 @@ pub(super) struct BoardClock {
 }
 
 impl BoardClock {
+    /// Creates the board's clock with the declared rate and wrap. The seed gives its phase and
+    /// jitter.
     pub(super) fn new(clock: &DetectorClock, seed: u64) -> Self {
         let wrap = ticks_of(clock.wrap);
         let tolerance = u64::try_from(clock.tolerance.as_nanos()).unwrap_or(u64::MAX);
         Self {
+            // Hertz become nanohertz.
             rate: (clock.rate.hertz() * 1e9).min(FASTEST).round() as u128,
             wrap,
             phase: u128::from(Rng::new(!seed).next_u64()) % wrap,

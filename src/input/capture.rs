@@ -254,6 +254,7 @@ impl Capture {
         Ok(Self { open: Some((PathBuf::new(), records)), ..Self::of(VecDeque::new(), filter, flows) })
     }
 
+    /// Creates a capture that reads these files one after the other.
     fn of(paths: VecDeque<PathBuf>, filter: FlowFilter, flows: Flows) -> Self {
         Self {
             paths,
@@ -301,7 +302,8 @@ impl Capture {
         }
     }
 
-    /// Returns the next frame, or reads a packet.
+    /// Makes one step: returns a frame that is ready, or decodes bytes that wait, or reads the next
+    /// packet.
     pub(super) fn step(&mut self) -> Result<CaptureStep, CaptureError> {
         if let Some((time, fragment)) = self.ready.pop_front() {
             let frame = CapturedFrame { time, packet: self.count, fragment };
@@ -338,6 +340,8 @@ impl Capture {
         Ok(CaptureStep::Packet)
     }
 
+    /// Opens the next file. After the last one, hands out what waits in the flows, and then returns
+    /// the end.
     fn open_next(&mut self) -> Result<CaptureStep, CaptureError> {
         if let Some(path) = self.paths.pop_front() {
             let file = match File::open(&path) {
@@ -354,6 +358,7 @@ impl Capture {
             return Ok(CaptureStep::End);
         }
         self.has_ended = true;
+        // What waited for missing packets is handed out now, by the steps that follow.
         self.packets.reassembly.finish();
         self.flows.finish(self.time, &mut self.ready);
         Ok(CaptureStep::Packet)
@@ -370,6 +375,7 @@ impl Capture {
             missing_bytes: self.flows.lost.missing,
             repeated_bytes: self.flows.lost.repeated,
             given_up: self.flows.lost.given_up,
+            // A fragment of a packet is a part of it, not another packet.
             others: self.others - self.packets.parts + self.flows.uncounted,
             unknown_link: self.packets.unknown_link,
             losses: self.flows.losses(),
@@ -383,6 +389,7 @@ impl Capture {
 }
 
 impl Broken {
+    /// Returns the error with the path of the file.
     fn in_file(self, path: PathBuf) -> CaptureError {
         match self {
             Self::NoCapture => CaptureError::NoCapture { path },

@@ -90,6 +90,7 @@ impl Filter for CheckContent {
     }
 }
 
+/// Checks that the generator wrote this payload, for this source and event.
 fn check(event: EventId, fragment: FragmentView<'_>, extent: ContentCheck) -> Result<(), WrongContent> {
     let payload = fragment.payload;
     let place = PatternStart::stamped(payload);

@@ -115,6 +115,7 @@ impl Framing {
         (self.is_in_step, self.skipped, self.searched) = (true, 0, 0);
     }
 
+    /// Judges the bytes at the front: a whole frame, or too few bytes, or no frame.
     fn front(&mut self, bytes: &[u8], follows: Follows) -> Front {
         let layout = &*self.layout;
         if layout.magic.as_ref().is_some_and(|magic| !magic.may_be_at(bytes)) {
@@ -127,21 +128,23 @@ impl Framing {
         if let Extent::Delimited(delimiter) = &layout.extent {
             return Self::delimited(bytes, header, delimiter, self.limit, layout.keep, &mut self.searched);
         }
-        let both = u64::from(layout.header) + u64::from(layout.trailer);
+        let header_and_trailer = u64::from(layout.header) + u64::from(layout.trailer);
         let stated = match layout.extent {
-            Extent::Datagram => Some(bytes.len() as u64).filter(|length| *length >= both),
+            Extent::Datagram => Some(bytes.len() as u64).filter(|length| *length >= header_and_trailer),
             _ => layout.length_of(bytes),
         };
         let Some(length) = stated else { return Front::BadLength };
-        let parts = match layout.keep {
+        // The limit is for the payload, so header and trailer do not count if they are not kept.
+        let not_kept = match layout.keep {
             Kept::Frame => 0,
-            Kept::Payload => both,
+            Kept::Payload => header_and_trailer,
         };
-        if length == 0 || length - parts > self.limit {
+        if length == 0 || length - not_kept > self.limit {
             return Front::BadLength;
         }
         let length = length as usize;
         let mut padded = length.next_multiple_of(layout.align.max(1) as usize);
+        // The padding of the last frame may be missing.
         if follows == Follows::End {
             padded = padded.min(bytes.len().max(length));
         }
@@ -152,6 +155,7 @@ impl Framing {
             let is_end = bytes[..length].ends_with(&layout.end);
             return if is_end { Front::Whole { length, padded } } else { Front::CutShort };
         }
+        // If a magic marks each frame, the next one must begin directly behind this one.
         let Some(magic) = &layout.magic else { return Front::Whole { length, padded } };
         let next = &bytes[padded..];
         match magic.may_be_at(next) {
@@ -161,6 +165,8 @@ impl Framing {
         }
     }
 
+    /// Judges the bytes at the front of a frame that a delimiter ends. The search goes on from
+    /// `searched`, up to which there is no delimiter.
     fn delimited(
         bytes: &[u8],
         header: usize,
@@ -181,6 +187,7 @@ impl Framing {
             }
             None if (bytes.len() - stripped) as u64 > limit => Front::BadLength,
             None => {
+                // The last bytes may be the first part of a delimiter.
                 *searched = (bytes.len() + 1).saturating_sub(delimiter.len());
                 Front::Short(bytes.len() + 1)
             }
@@ -213,6 +220,8 @@ impl Framing {
 
     /// Skips the bytes up to where the next frame may begin.
     fn skip(&mut self, bytes: &mut BytesMut, follows: Follows) -> Decoded {
+        // The place where the next frame may begin: at the next magic, or behind the next
+        // delimiter.
         let place = match (&self.layout.magic, &self.layout.extent) {
             (Some(magic), _) => (1..bytes.len()).find(|place| magic.may_be_at(&bytes[*place..])),
             (None, Extent::Delimited(delimiter)) => {
@@ -223,6 +232,8 @@ impl Framing {
                 }
                 let found = find(bytes, delimiter).map(|place| place + least);
                 self.is_in_step = found.is_some();
+                // Without a delimiter, all bytes are skipped but those that may be the first part
+                // of one.
                 found.or_else(|| (bytes.len() + 1).checked_sub(least).filter(|place| *place > 0))
             }
             (None, _) => None,
@@ -240,6 +251,7 @@ impl Framing {
 }
 
 impl Decode for Framing {
+    /// Decodes the frame at the front of `bytes`, or skips what is none.
     fn decode(&mut self, bytes: &mut BytesMut, follows: Follows) -> Decoded {
         if !self.is_in_step && self.layout.magic.is_none() && !bytes.is_empty() {
             // Nothing but a delimiter tells where the next frame begins.

@@ -177,6 +177,7 @@ impl FrontEndListener {
         let _ = timeout(PAUSE, async { while connections.set.join_next().await.is_some() {} }).await;
     }
 
+    /// Accepts front ends, and reads them out when the source asks for that.
     async fn serve_to(&self, taker: impl Taker, connections: &mut Connections) {
         let mut asked = self.front_ends.requests();
         loop {
@@ -198,6 +199,7 @@ impl FrontEndListener {
         }
     }
 
+    /// Serves a front end that has connected, unless too many are connected.
     async fn admit(
         &self,
         accepted: io::Result<(Stream, Answers, FrontEnd)>,

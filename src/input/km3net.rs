@@ -173,6 +173,8 @@ pub(super) fn first_length(bytes: &[u8]) -> Option<usize> {
     usize::try_from(stated).ok().filter(|length| *length >= SLICE_HEAD)
 }
 
+/// Parses the timeslice that begins at `offset`. `positions` gives each module the position of its
+/// source, in the order in which modules are seen first.
 fn parse_slice(
     bytes: &[u8],
     offset: usize,
@@ -184,11 +186,13 @@ fn parse_slice(
     let length = first_length(rest).filter(|length| *length <= rest.len());
     let wrong = Km3netFlaw::SliceLength { slice: number, offset, stated, available: rest.len() };
     let length = length.ok_or(wrong)?;
+    // The length comes first; every frame repeats the common part of the header.
     let (mut head, common) = (&rest[4..SLICE_HEAD], &rest[10..10 + COMMON]);
     let (kind, version) = (head.get_i32_le(), head.get_u16_le());
     if kind != SLICE_TYPE || version != SLICE_VERSION {
         return Err(Km3netFlaw::SliceKind { slice: number, kind, version });
     }
+    // These bytes are part of `common`, with which the header of each frame is compared below.
     head.advance(12);
     let (seconds, ticks) = (head.get_u32_le(), head.get_u32_le());
     let timestamp = Timestamp::new(u64::from(seconds) * TICKS + u64::from(ticks));
@@ -205,6 +209,7 @@ fn parse_slice(
         };
         let next = positions.len();
         let position = *positions.entry(module).or_insert(next);
+        // All timeslices must have the modules in the same order.
         if frames.last().is_some_and(|(last, _)| position <= *last) {
             return Err(Km3netFlaw::Order { slice: number, module });
         }

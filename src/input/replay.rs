@@ -291,11 +291,17 @@ fn length_of_pass(fragments: &[Option<Fragment>], wrap: i128) -> i128 {
         if later > wrap / 2 { later - wrap } else { later }
     };
     let span: i128 = times.array_windows().map(interval).sum();
-    let intervals = times.last().map_or(0, |last| last.0 - times[0].0) as i128;
+    // From the last fragment of a pass to the first of the next is taken as one more interval.
+    let intervals = match (times.first(), times.last()) {
+        (Some((first, _)), Some((last, _))) => (last - first) as i128,
+        _ => 0,
+    };
     if intervals == 0 { 0 } else { (span * fragments.len() as i128 + intervals / 2) / intervals }
 }
 
 impl Readout for Replay {
+    /// Returns the recorded fragment of an event. Each pass over the record continues the clock of
+    /// the pass before.
     fn fragment(&mut self, event: EventId) -> Option<Fragment> {
         let (number, events) = (event.number().checked_sub(1)?, self.fragments.len() as u64);
         let mut fragment = self.fragments[(number % events) as usize].clone()?;

@@ -113,6 +113,7 @@ impl<T> Greetings<T> {
         }
     }
 
+    /// Accepts connections while places for greetings are free.
     fn accept(&mut self, cx: &mut Context<'_>, now: Instant) {
         while let Some(place) = self.free.last().copied() {
             match self.listener.poll_accept(cx) {

@@ -161,6 +161,7 @@ where
     Ok(())
 }
 
+/// Logs why a role has ended, unless it ended well.
 fn log(outcome: &Result<RunOutcome, RoleError>) {
     match outcome {
         Ok(_) => {}

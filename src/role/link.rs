@@ -135,6 +135,7 @@ impl SupervisorLink {
         }
     }
 
+    /// Marks the connection as down. A message that cannot be read is also a failure of this role.
     fn end(&mut self, error: LinkError) -> Heard {
         self.state = LinkState::Down;
         let words = error.to_string();
@@ -154,6 +155,7 @@ pub(crate) fn classify(link: &ControlLink, class: TrafficClass) {
     }
 }
 
+/// Returns the failure as the state machine knows it: by what may help, with the error's words.
 fn failure(error: &ConnectError) -> DialFailure {
     let fault = match error {
         ConnectError::Unreachable { .. } => DialFault::Unreachable,

@@ -69,6 +69,7 @@ pub(super) fn run(job: impl FnOnce() -> Role + Send + 'static) -> io::Result<()>
     })
 }
 
+/// Starts a thread that runs the roles which it is sent.
 fn start() -> io::Result<mpsc::UnboundedSender<Job>> {
     let (jobs, mut queue) = mpsc::unbounded_channel::<Job>();
     let runtime = runtime::Builder::new_current_thread().enable_all().build()?;

@@ -141,6 +141,7 @@ impl History {
             sample.dead_time_fraction = fraction(inhibited, triggers);
             sample.dead_time = causes(&survey.dead_time, &last.dead_time, triggers);
         }
+        // What varies much is taken over the longer time since the oldest mark.
         if let Some(first) = self.marks.front() {
             sample.bytes_per_s = rate(now.since(first.at))(survey.payload_bytes, first.payload_bytes);
             let late = LatencySurvey::of(&survey.latencies.since(&first.latencies));
@@ -165,11 +166,13 @@ fn rate(apart: Duration) -> impl Fn(u64, u64) -> f64 {
     move |now, before| fraction(now.saturating_sub(before) as f64, apart.as_secs_f64())
 }
 
+/// Returns the largest causes of dead time since the sample before, as fractions of the `triggers`
+/// since then.
 fn causes(now: &[DeadTimeCause], before: &[DeadTimeCause], triggers: f64) -> Vec<CauseFraction> {
     let earlier = |cause: &str| before.iter().find(|old| old.cause == cause).map_or(0, |old| old.inhibited);
-    let since = |of: &DeadTimeCause| CauseFraction {
-        cause: of.cause.clone(),
-        fraction: fraction(of.inhibited.saturating_sub(earlier(&of.cause)) as f64, triggers),
+    let since = |cause: &DeadTimeCause| CauseFraction {
+        cause: cause.cause.clone(),
+        fraction: fraction(cause.inhibited.saturating_sub(earlier(&cause.cause)) as f64, triggers),
     };
     let mut causes: Vec<_> = now.iter().map(since).filter(|cause| cause.fraction > 0.0).collect();
     causes.sort_by(|a, b| b.fraction.total_cmp(&a.fraction));

@@ -75,6 +75,8 @@ pub(super) struct Driver<S> {
 type Beginning = Pin<Box<dyn Future<Output = Result<(), BeginError>> + Send>>;
 
 impl<S: System> Driver<S> {
+    /// Creates the driver of a leader without a run. With `autostart`, the first run starts by
+    /// itself.
     pub(super) fn new(
         system: S,
         autostart: bool,
@@ -132,6 +134,8 @@ impl<S: System> Driver<S> {
         }
     }
 
+    /// Takes a question of a caller: a request goes to the leader, and the others are answered at
+    /// once.
     async fn take(&mut self, ask: Ask) {
         // The caller may be gone, so failures to answer are ignored.
         match ask {
@@ -199,6 +203,7 @@ impl<S: System> Driver<S> {
         run.handle.request_run_end(cause).await.map_err(|error| error.to_string())
     }
 
+    /// Tells the leader that the run has begun, or why not.
     fn hear_begun(&mut self, result: Result<(), BeginError>) {
         self.beginning = None;
         if result.is_ok() {
@@ -208,6 +213,7 @@ impl<S: System> Driver<S> {
         self.leader.handle_event(RunEvent::Begun { result, is_hosting }, clock::now());
     }
 
+    /// Tells the leader of an event of the run, and notes what the event changes here.
     fn hear(&mut self, event: RunEvent) {
         let before = self.leader.status().state;
         match &event {
@@ -291,13 +297,14 @@ impl<S: System> Driver<S> {
         }
     }
 
+    /// Publishes the state, if it has changed.
     fn show(&self) {
         let is_hosting = self.run.as_ref().is_some_and(OpenRun::is_hosting);
         let status = self.leader.status();
         self.show.send_if_modified(|shown| {
             let same_run = match (&shown.last_run, &self.last_run) {
                 (None, None) => true,
-                (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
                 _ => false,
             };
             let same = same_run

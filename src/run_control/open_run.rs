@@ -144,6 +144,7 @@ fn crashed(error: &JoinError) -> String {
     format!("a task of this process crashed, which is a fault of evb: {error}; report this with the log")
 }
 
+/// Waits for the end of the supervisor's run; for ever if this process has no supervisor.
 async fn ended(supervisor: &mut Option<Leading>) -> Result<(RunReport, Registrations), String> {
     match supervisor {
         Some(run) => match run.await {

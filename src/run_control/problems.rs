@@ -155,6 +155,7 @@ fn closed_without(source: &SourceSurvey) -> String {
     format!("{} built without it", counted(source.missing + source.absent, "event"))
 }
 
+/// Finds what is wrong with a source.
 fn of_source(source: &SourceSurvey, found: &mut Vec<Problem>) {
     // An operator knows what is wrong with a source that is excluded.
     if source.exclusion.is_some() {
@@ -261,6 +262,7 @@ fn no_readout(source: &SourceSurvey) -> Problem {
     Problem::new(severity, source.named(), text, remedy)
 }
 
+/// Finds what is wrong with a builder.
 fn of_builder(builder: &BuilderSurvey, found: &mut Vec<Problem>) {
     let subject = builder.named();
     match builder.presence {
@@ -343,6 +345,7 @@ fn of_filter(filter: &FilterSurvey, subject: &str) -> Option<Problem> {
     })
 }
 
+/// Finds whether events were lost or incomplete.
 fn of_events(survey: &Survey, found: &mut Vec<Problem>) {
     let events = &survey.events;
     if events.lost > 0 {
@@ -396,6 +399,7 @@ fn of_triggers(triggers: &AnnouncementCounts, found: &mut Vec<Problem>) {
     }
 }
 
+/// Finds the causes that inhibit more than a small part of the triggers.
 fn of_dead_time(dead_time: &[CauseFraction], found: &mut Vec<Problem>) {
     for cause in dead_time.iter().filter(|cause| cause.fraction > DEAD_TIME) {
         let text = format!("{:.1} % of the triggers are inhibited", cause.fraction * 100.0);

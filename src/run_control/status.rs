@@ -88,15 +88,15 @@ const CAUSES: usize = 200;
 impl Totals {
     /// Adds a run.
     pub(super) fn add(&mut self, events: &EventCounts, dead_time: &[DeadTimeCause], payload_bytes: u64) {
-        let own = &mut self.events;
-        own.triggered += events.triggered;
-        own.inhibited += events.inhibited;
-        own.assigned += events.assigned;
-        own.complete += events.complete;
-        own.incomplete += events.incomplete;
-        own.lost += events.lost;
-        own.rejected += events.rejected;
-        own.written += events.written;
+        let sums = &mut self.events;
+        sums.triggered += events.triggered;
+        sums.inhibited += events.inhibited;
+        sums.assigned += events.assigned;
+        sums.complete += events.complete;
+        sums.incomplete += events.incomplete;
+        sums.lost += events.lost;
+        sums.rejected += events.rejected;
+        sums.written += events.written;
         for DeadTimeCause { cause, inhibited } in dead_time {
             let is_kept = self.dead_time.contains_key(cause) || self.dead_time.len() < CAUSES;
             let cause = if is_kept { cause.as_str() } else { "other causes" };

@@ -13,6 +13,8 @@ pub(crate) struct ClosedFiles {
 }
 
 impl ClosedFiles {
+    /// Counts a closed file, and keeps its description for the report; the oldest description gives
+    /// way.
     pub(super) fn add(&mut self, file: &ClosedFile) {
         self.closed += 1;
         // A file without a checksum is not described: nothing could be compared with it.
@@ -22,6 +24,7 @@ impl ClosedFiles {
         }
         let path = std::path::absolute(&file.path).unwrap_or_else(|_| file.path.clone());
         let path = path.to_string_lossy();
+        // Of a long path, the end is kept, because it has the file's name.
         let start = path.ceil_char_boundary(path.len().saturating_sub(MAX_FILE_PATH));
         self.latest.push_back(FileReport {
             path: path[start..].to_owned(),

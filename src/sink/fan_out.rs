@@ -217,6 +217,7 @@ impl Sink for FanOut {
         Ok(())
     }
 
+    /// Writes to all required sinks; an optional sink takes the event if it has room.
     async fn write(&mut self, event: &Event) -> Result<(), SinkError> {
         if !self.optional.is_empty() && self.offered.insert(event.id) {
             self.optional.iter_mut().for_each(|aside| aside.offer(event));
@@ -228,17 +229,21 @@ impl Sink for FanOut {
         outcome
     }
 
+    /// Commits all required sinks. If some must try again, only the events that these hold are
+    /// told.
     async fn commit(&mut self) -> Result<(), SinkError> {
         let mut outcome = Ok(());
         for member in &mut self.required {
             outcome = outcome.and(member.commit().await);
         }
         let failures: Vec<_> = self.required.iter_mut().filter_map(|member| member.failure.take()).collect();
+        // Either the batch is lost, or all sinks have it, so nothing is to be tried again.
         if outcome.is_err() || failures.is_empty() {
             self.forget();
             let gone = failures.into_iter().flat_map(|error| error.gone).collect();
             return outcome.map_err(|error| error.with_gone(gone));
         }
+        // What some sinks have accepted is not offered to them again when the others try again.
         self.required.iter_mut().for_each(|member| member.accepted.extend(member.written.drain(..)));
         let held = self.required.iter_mut().flat_map(|member| member.held.drain(..));
         let held = held.collect::<BTreeSet<EventId>>().into_iter().collect();
@@ -268,6 +273,7 @@ impl Sink for FanOut {
         files
     }
 
+    /// Closes all sinks, even after one of them failed.
     async fn close(&mut self) -> Result<(), SinkError> {
         let mut errors = Vec::new();
         for member in &mut self.required {

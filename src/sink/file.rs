@@ -87,6 +87,7 @@ impl FileSink {
         }
     }
 
+    /// Acts on the open file, and returns its error as an error of the sink.
     fn with(
         &mut self,
         act: impl FnOnce(&mut EventFileWriter) -> Result<(), WriteError>,
@@ -139,6 +140,7 @@ impl Sink for FileSink {
         }))
     }
 
+    /// Opens the first file of a run. A full disk passes; other errors do not.
     fn begin(&mut self, run: &RunFacts) -> impl Future<Output = Result<(), SinkError>> + Send {
         let identity = identity(run, &self.changes);
         ready(match EventFileWriter::create(&self.dir, identity, self.options) {
@@ -186,6 +188,7 @@ impl Sink for FileSink {
         std::mem::take(&mut *self.closed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Closes the last file, or removes the only one if it has no event.
     fn close(&mut self) -> impl Future<Output = Result<(), SinkError>> + Send {
         let close = |writer: EventFileWriter| {
             let failed =

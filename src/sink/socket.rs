@@ -158,6 +158,7 @@ impl Sink for SocketSink {
         Ok(())
     }
 
+    /// Sends an event as it is in event files, over a connection that is made when it is needed.
     async fn write(&mut self, event: &Event) -> Result<(), SinkError> {
         let Some(encoder) = &self.encoder else {
             return Err(SinkError::lost("its run has not begun, which is a fault of evb (report it)"));
@@ -183,6 +184,7 @@ impl Sink for SocketSink {
         changes.clone_into(&mut self.changes);
     }
 
+    /// Waits for the consumer's last acknowledgement, and closes the connection.
     async fn close(&mut self) -> Result<(), SinkError> {
         self.finish().await.map_err(|error| {
             SinkError::lost(format!(

@@ -158,6 +158,7 @@ pub(crate) fn start<S: Sink>(
     tap: Option<Tap>,
 ) -> io::Result<(Stage, oneshot::Receiver<Prepared>)> {
     let (prepared, has_prepared) = oneshot::channel();
+    // Of each pair, one end stays with the builder, and the thread has the other one.
     let (begins, to_begin) = mpsc::channel(BEGINS);
     let (say_begun, begun) = mpsc::channel(BEGINS);
     let (events, incoming) = mpsc::channel(ROOM);
@@ -243,6 +244,7 @@ impl<S: Sink> SinkBeginning<S> {
         }
     }
 
+    /// Begins the run at the sink, unless that is done. This is called again after a failure.
     async fn begin(&mut self) -> Result<(), SinkError> {
         let Some(facts) = &self.facts else {
             return Err(SinkError::lost(
@@ -275,6 +277,7 @@ impl<S: Sink> SinkBeginning<S> {
         }
     }
 
+    /// Closes the sink at the end of a run, if the run had begun there.
     async fn close(&mut self) {
         self.end_tap();
         if std::mem::take(&mut self.has_begun)
@@ -308,6 +311,8 @@ impl<S: Sink> SinkBeginning<S> {
     }
 }
 
+/// Runs the stage until the builder drops its end: filters each batch of events, writes it to the
+/// sink, again after passing errors, and returns the events with their fates.
 async fn run<S: Sink>(
     mut sink: SinkBeginning<S>,
     mut filter: Box<dyn Filter>,
@@ -321,6 +326,7 @@ async fn run<S: Sink>(
     looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
+            // A new run and its changes come before the events that follow them.
             biased;
             Some(facts) = to_begin.recv() => {
                 filter.begin(&file::identity(&facts, &sink.changes.borrow()));
@@ -363,7 +369,7 @@ async fn run<S: Sink>(
                 () = outgoing.closed() => return sink.end_tap(),
             }
         }
-        patience.is_over();
+        patience.end_trouble();
         sink.note_closed();
         if let Some(tap) = &sink.tap {
             let accepted = batch.iter().zip(&fates).filter(|(_, fate)| written(fate));

@@ -47,6 +47,7 @@ pub(super) struct Dialing {
 }
 
 impl Dialing {
+    /// Takes from the configuration what a new lane needs.
     pub(super) fn new(config: &SourceConfig) -> Self {
         Self {
             bind: config.bind,
@@ -65,6 +66,8 @@ impl Dialing {
         Box::pin(async move { dialing.connect(dial, rate).await })
     }
 
+    /// Connects a lane: opens the connection, sets its options and rate, and shakes hands with the
+    /// builder.
     async fn connect(self, dial: Dial, rate: Option<Rate>) -> Result<Connected, ConnectError> {
         let unreachable = |reason| ConnectError::Unreachable { address: dial.address.clone(), reason };
         let unready = |reason: io::Error| unreachable(not_set_up(&reason));

@@ -43,6 +43,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
+    /// Creates the driver of a role that has joined a run.
     pub(super) fn new(
         config: &SourceConfig,
         role: SourceRole,
@@ -163,6 +164,7 @@ impl Driver {
         more
     }
 
+    /// Connects to the supervisor, or connects a lane, for which there may be no entry yet.
     fn dial(&mut self, dial: Dial) {
         let Target::Lane(index) = dial.target else { return self.link.dial(dial) };
         while self.lanes.len() <= index.get() {

@@ -52,6 +52,7 @@ fn next_connections(mut connected: watch::Receiver<u32>) -> Connections {
 }
 
 impl Feed {
+    /// Creates the feed of fragments from the user's program, readout or front ends.
     pub(super) fn new(
         outlet: Outlet,
         readout: Option<Box<dyn Readout>>,

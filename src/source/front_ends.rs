@@ -205,14 +205,14 @@ impl FrontEnds {
 
     /// Returns the counts so far.
     pub(crate) fn counts(&self) -> FrontEndCounts {
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let value_of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let counts = &self.0.counts;
         FrontEndCounts {
-            discarded: of(&counts.discarded),
-            of_other_runs: of(&counts.of_other_runs),
-            malformed: of(&counts.malformed),
+            discarded: value_of(&counts.discarded),
+            of_other_runs: value_of(&counts.of_other_runs),
+            malformed: value_of(&counts.malformed),
             protocol: counts.protocol.load(Ordering::Relaxed),
-            run_not_stated: of(&counts.run_not_stated),
+            run_not_stated: value_of(&counts.run_not_stated),
             losses: *counts.losses.lock().unwrap_or_else(PoisonError::into_inner),
         }
     }

@@ -76,6 +76,8 @@ struct Room<'a> {
 }
 
 impl Room<'_> {
+    /// Sends fragments to the role, which returns the permits for their bytes when these leave the
+    /// backlog.
     fn fill(self, fragments: PushedFragments) {
         let permits = self.permits.map_or(0, |permits| {
             let count = permits.num_permits();
@@ -93,12 +95,15 @@ enum NoRoom {
     Ended,
 }
 
+/// Creates both ends of the queue into a source: `Intake` takes fragments of at most
+/// `max_fragment`, and `Outlet` gives them to the role. Permits limit their bytes to the backlog.
 pub(super) fn intake(max_fragment: Bytes, backlog: Bytes, has_counter: bool) -> (Intake, Outlet) {
     let largest = permits_for(max_fragment);
     let limit = backlog.count().clamp(1, Semaphore::MAX_PERMITS as u64).max(largest.into());
     let (sender, receiver) = mpsc::channel(CHANNEL);
     let permits = Arc::new(Semaphore::new(limit as usize));
     let (decided, undecided) = watch::channel(if has_counter { COUNTED } else { EventId::FIRST });
+    // A batch waits for room as a whole, so it takes only a part of the backlog.
     let batch_cost = u32::try_from(limit / 8).unwrap_or(u32::MAX).max(largest);
     (
         Intake { fragments: sender, permits: Arc::clone(&permits), undecided, max_fragment, batch_cost },
@@ -112,6 +117,7 @@ fn permits_for(size: Bytes) -> u32 {
 }
 
 impl Intake {
+    /// Pushes a fragment, and waits for room.
     pub(super) async fn push(&self, fragment: Fragment) -> Result<(), PushError> {
         check_not_forked()?;
         let first = *self.undecided.borrow();
@@ -121,6 +127,7 @@ impl Intake {
         Ok(())
     }
 
+    /// Pushes a fragment if there is room now.
     pub(super) fn try_push(&self, fragment: Fragment) -> Result<(), TryPushError> {
         if is_forked_child() {
             return Err(TryPushError::Forked(fragment));
@@ -228,6 +235,7 @@ impl Intake {
 
     /// Returns room for fragments of events from `event` on; fails if there is none at this moment.
     fn try_room(&self, event: EventId, cost: u32, first: EventId) -> Result<Room<'_>, NoRoom> {
+        // Events from `first` on are not decided, so their fragments need room in the backlog.
         let backlog = (event >= first).then(|| self.permits.try_acquire_many(cost));
         let permits = backlog.transpose().map_err(|error| match error {
             TryAcquireError::NoPermits => NoRoom::Full,
@@ -268,6 +276,8 @@ impl Outlet {
         self.permits.add_permits(free as usize);
     }
 
+    /// Tells the intake which event is decided next. With a trigger counter, this source sets the
+    /// event ids itself, so nothing is told.
     fn note_undecided(&self, undecided: EventId) {
         self.undecided.send_if_modified(|known| {
             let is_new = *known != undecided && *known != COUNTED;

@@ -111,7 +111,8 @@ impl Lane {
     pub(super) fn sent(&mut self) -> (u64, TrainReport) {
         let LaneStage::Up(end) = &mut self.state else { return self.past };
         let (retransmits, trains) = end.sent();
-        (self.past.0 + retransmits, sum(self.past.1, trains))
+        let (past_retransmits, past_trains) = self.past;
+        (past_retransmits + retransmits, sum(past_trains, trains))
     }
 }
 

@@ -79,6 +79,8 @@ impl Commands {
         }
     }
 
+    /// Carries out a command of a handle. The answer follows at once, or when the change is
+    /// confirmed.
     fn carry_out(
         &mut self,
         command: HandleCommand,

@@ -106,8 +106,7 @@ impl Driver {
         }
     }
 
-    /// Processes new connections and the messages of peers. Returns true if more messages may be
-    /// waiting.
+    /// Processes new connections and messages of peers; returns true if more may be waiting.
     fn poll_links(&mut self, cx: &mut Context<'_>, now: Instant) -> bool {
         while self.role.takes_registrations()
             && let Poll::Ready(incoming) = self.registrations.poll(cx, now)
@@ -123,6 +122,7 @@ impl Driver {
         more
     }
 
+    /// Admits a peer that asks to register, in place of its old connection, or refuses it.
     fn admit(&mut self, incoming: Incoming, now: Instant) {
         match self.role.register(&incoming.hello, now) {
             Ok((peer, welcome)) => {

@@ -81,6 +81,7 @@ pub enum JournalError {
 }
 
 impl JournalError {
+    /// Returns how a fault becomes an error that names the journal's path.
     fn reading(path: &Path) -> impl Fn(Fault) -> Self {
         let path = path.to_owned();
         move |fault| match fault {
@@ -196,6 +197,8 @@ impl Journal {
         written
     }
 
+    /// Writes the pending entries to the file. After a failure, the next call first cuts off what
+    /// was written of them.
     fn write(&mut self) -> io::Result<()> {
         if self.endless {
             return Err(too_large());
@@ -203,11 +206,13 @@ impl Journal {
         if self.untidy {
             self.rewind()?;
         }
+        // Until all is written, the file may end with a part of these entries.
         self.untidy = true;
         self.file.write_all(&self.pending)?;
         if self.fsync == JournalFsync::Commit {
             self.file.sync_data()?;
         }
+        // The name of a new file is synchronised once, besides its content.
         if self.nameless {
             self.sync_name()?;
             self.nameless = false;

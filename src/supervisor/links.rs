@@ -85,6 +85,7 @@ pub(super) struct Links {
 }
 
 impl Links {
+    /// Creates the links, none of which is connected.
     pub(super) fn new(peers: &[Peer]) -> Self {
         let mut peers = peers.to_vec();
         peers.sort_unstable();
@@ -134,6 +135,7 @@ impl Links {
         now: Instant,
         mut each: impl FnMut(Peer, Control),
     ) -> bool {
+        // Peers that had used up their share are looked at again.
         self.deaf.drain(..).for_each(|index| self.wakes.list(index));
         self.wakes.take(cx, &mut self.turn);
         let mut more = false;
@@ -224,6 +226,7 @@ impl Links {
         }
     }
 
+    /// Sends the encoded message in `scratch` to a peer. A link that fails is dropped.
     fn push(&mut self, index: usize) {
         let Some(link) = &mut self.links[index] else { return };
         if let Err(error) = link.link.send_encoded(&self.scratch) {

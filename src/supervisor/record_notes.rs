@@ -137,6 +137,8 @@ impl RecordNotes {
         false
     }
 
+    /// Notes something in the record of a run. Returns false if the record of this run is not
+    /// there. After the end of the run, the changed record is written at once.
     fn note(&self, run: RunId, note: impl FnOnce(&mut RunRecord, Utc)) -> bool {
         let mut state = self.state();
         if state.record.as_ref().is_none_or(|record| record.run.run_id != run) {

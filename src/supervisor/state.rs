@@ -107,11 +107,12 @@ impl StateDir {
     fn prune(&self) -> io::Result<()> {
         let Some(keeps) = self.keeps else { return Ok(()) };
         let is_closed = |path: &Path| {
-            let record: Option<RunRecord> = serde_json::from_slice(&fs::read(path).ok()?).ok();
-            record.filter(|record| record.closed)
+            let record = fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok());
+            record.is_some_and(|record: RunRecord| record.closed)
         };
+        // The newest records are the last ones. A record that is not closed is of a run under way.
         for (.., path) in self.named()?.into_iter().rev().skip(keeps) {
-            if is_closed(&path).is_some() {
+            if is_closed(&path) {
                 fs::remove_file(&path)?;
             }
         }

@@ -65,6 +65,7 @@ pub(super) struct Client<S = TcpStream> {
 }
 
 impl TriggerPort {
+    /// Opens the configured port for triggers.
     pub(super) async fn open(input: &TriggerInput) -> Result<Self, SupervisorError> {
         match input {
             TriggerInput::Tcp(address) => {
@@ -107,6 +108,7 @@ impl TriggerPort {
         match self {
             Self::Datagrams { listener } => listener.poll_asked(cx),
             Self::Lines { listener, clients, log } => loop {
+                // More clients wait in the kernel's queue.
                 while clients.len() < CLIENTS
                     && let Poll::Ready(Ok((stream, address))) = listener.poll_accept(cx)
                 {

@@ -87,6 +87,7 @@ impl TapClient {
         if queue.is_over {
             return;
         }
+        // A client that wants only the newest event gets the last one of these.
         let newest = offered.iter().rposition(|offer| self.takes(offer.hash)).filter(|_| self.newest);
         for (position, offer) in offered.iter_mut().enumerate() {
             queue.counts.seen += 1;
@@ -124,6 +125,7 @@ impl TapClient {
         }
     }
 
+    /// Returns what the status shows of this client.
     pub(super) fn status(&self) -> TapClientStatus {
         let queue = self.lock();
         TapClientStatus {

@@ -66,6 +66,8 @@ pub struct Alignment {
     pub uses_host_times: bool,
 }
 
+/// Reads the section, and refuses a lead that has no clock. `sources` is `None` if not all of them
+/// could be read.
 pub(super) fn read(
     section: &Section<'_>,
     sources: Option<&[Placed<SourceEntry>]>,
@@ -100,6 +102,7 @@ pub(super) fn clocks(config: &Config) -> Vec<(SourceId, DetectorClock)> {
     clocks
 }
 
+/// Returns the rules of alignment, with defaults filled in.
 pub(super) fn rules(config: &Config) -> Alignment {
     let clocks = clocks(config);
     let chosen = || {
@@ -129,6 +132,7 @@ impl Made {
     }
 }
 
+/// Returns where timestamps come from that are not those of triggers.
 pub(super) fn made_timestamps(config: &Config) -> Made {
     let mut made = Made::default();
     for source in config.sources.iter().filter(|source| source.clock.is_some()) {

@@ -216,6 +216,7 @@ impl Form for Consumer {
     type Value = ConsumerAddress;
     const EXAMPLE: &'static str = "127.0.0.1:7401";
 
+    /// Parses an address, or a path, which is recognised by its slash.
     fn parse(text: &str) -> Result<ConsumerAddress, String> {
         if !text.contains('/') {
             let remedy = "write \"host:port\", as \"127.0.0.1:7401\", or the path of a Unix socket with a `/`, as \"./consumer\"";
@@ -314,6 +315,7 @@ fn usual_rotation() -> Bytes {
 /// Smallest permitted size at which files rotate; smaller files would hold too few events each.
 const LEAST_ROTATE: Bytes = Bytes::kib(4);
 
+/// Reads the section of a builder, and checks it.
 pub(super) fn read(section: &Section<'_>, id: u16) -> Option<BuilderEntry> {
     let mut entry = BuilderEntry { id: BuilderId::new(id), ..section.read()? };
     section.allow_peer_address("listen", &entry.listen);
@@ -354,6 +356,7 @@ fn read_sinks(builder: &Section<'_>) -> Option<Vec<SinkEntry>> {
     Some(sinks)
 }
 
+/// Refuses a sink with too small files, or an address that is not permitted.
 fn check_sink(sink: &SinkEntry, section: &Section<'_>) {
     match sink {
         SinkEntry::File { rotate, .. } if *rotate < LEAST_ROTATE => {

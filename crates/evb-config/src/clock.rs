@@ -51,6 +51,7 @@ impl Form for PartsPerMillion {
     const EXAMPLE: &'static str = "100 ppm";
     const HAS_UNIT: bool = true;
 
+    /// Parses a number of parts per million with its unit.
     fn parse(text: &str) -> Result<f64, String> {
         let number = text.strip_suffix("ppm").and_then(|number| number.trim_end().parse().ok());
         match number.filter(|ppm| (0.0..=1e4).contains(ppm)) {

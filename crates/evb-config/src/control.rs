@@ -120,6 +120,7 @@ impl Form for Viewers {
     }
 }
 
+/// Reads the section, and refuses access that nothing limits.
 pub(super) fn read(section: &Section<'_>) -> Option<ControlConfig> {
     let config: ControlConfig = section.read()?;
     if !is_loopback(&config.listen.host) && config.token_file.is_none() {

@@ -93,8 +93,8 @@ pub(super) fn checked(
     source: &Section<'_>,
     input: &Input,
 ) -> Option<TriggerCounter> {
-    let own = given.and_then(|given| given.checked(source, input));
-    let Some(frame) = input.frame() else { return own };
+    let described = given.and_then(|given| given.checked(source, input));
+    let Some(frame) = input.frame() else { return described };
     let bits = frame.counter.as_ref().map(FrameField::width);
     match (bits, given) {
         (Some(bits @ ..8), _) => {
@@ -129,7 +129,7 @@ pub(super) fn checked(
             None
         }
         (None, None) => Some(TriggerCounter { first: CounterStart::Any, ..TriggerCounter::new(64) }),
-        _ => own,
+        _ => described,
     }
 }
 

@@ -119,13 +119,13 @@ impl<'l> Division<'l> {
         let part =
             |rate: Rate, lanes: u64| (rate.bits_per_second() / 100 * PACED_PERCENT / lanes.max(1)).max(1);
         let every = self.network.link_rate.map(|rate| part(rate, lanes));
-        let own = self.crossings.queues().filter_map(|queue| {
+        let of_queues = self.crossings.queues().filter_map(|queue| {
             let rate = self.layout.topology.node(queue.node)?.rate?;
             let is_trunk = matches!(self.layout.kind(queue.node), NodeKind::Trunk(_));
             let counts = is_trunk || Some(rate) != self.network.link_rate;
             counts.then(|| part(rate, self.crossings.lanes(queue)))
         });
-        own.chain(every).min().map(Rate::from_bits_per_second)
+        of_queues.chain(every).min().map(Rate::from_bits_per_second)
     }
 }
 

@@ -75,7 +75,7 @@ pub fn is_host(host: &str) -> bool {
     }
     !host.is_empty()
         && host.len() <= 253
-        && host.bytes().all(|b| b.is_ascii_alphanumeric() || b".-_".contains(&b))
+        && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
 }
 
 /// Returns true if `host` is `localhost` or a loopback address, which only programs on this machine

@@ -139,6 +139,7 @@ impl<T: Unit> Form for Positive<T> {
     const EXAMPLE: &'static str = T::EXAMPLE;
     const HAS_UNIT: bool = true;
 
+    /// Parses a quantity that is not zero.
     fn parse(text: &str) -> Result<T, String> {
         let quantity = Quantity::parse(text)?;
         if quantity == T::default() {
@@ -170,6 +171,7 @@ impl Form for EventRate {
     const EXAMPLE: &'static str = "2 kHz";
     const HAS_UNIT: bool = true;
 
+    /// Parses a frequency of at most 1 GHz.
     fn parse(text: &str) -> Result<Frequency, String> {
         let rate: Frequency = text.parse().map_err(|error| explain(&error))?;
         if rate.hertz() > 1e9 {
@@ -220,6 +222,7 @@ impl Form for Host {
     type Value = String;
     const EXAMPLE: &'static str = "127.0.0.1";
 
+    /// Parses a name or an address, which may stand in brackets.
     fn parse(text: &str) -> Result<String, String> {
         let bare = text.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(text);
         if !endpoint::is_host(bare) {
@@ -238,6 +241,7 @@ impl Form for LocalAddress {
     type Value = String;
     const EXAMPLE: &'static str = Host::EXAMPLE;
 
+    /// Parses an address; names are refused.
     fn parse(text: &str) -> Result<String, String> {
         let host = Host::parse(text)?;
         if host.parse::<IpAddr>().is_err() {

@@ -179,6 +179,7 @@ impl Form for HexBytes {
     type Value = Vec<u8>;
     const EXAMPLE: &'static str = "eb90";
 
+    /// Parses hexadecimal digits, which may be grouped by spaces or underscores.
     fn parse(text: &str) -> Result<Vec<u8>, String> {
         let digits: String = text.trim_start_matches("0x").split([' ', '_']).collect();
         let byte = |at: usize| digits.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok());
@@ -235,6 +236,8 @@ impl GivenFrame {
         self.order.into()
     }
 
+    /// Checks all keys of a frame, and returns its layout. `extent` is `None` if it was refused
+    /// already.
     fn with_extent(
         self,
         source: &Section<'_>,
@@ -248,6 +251,7 @@ impl GivenFrame {
         };
         let counter = read("input.frame.counter", self.counter.as_ref());
         let clock = read("input.frame.clock", self.clock.as_ref());
+        // All are read before the first one is given up, so that all mistakes are noted.
         let (counter, clock, extent) = (counter?, clock?, extent?);
         let end = self.end.unwrap_or_default();
         if matches!(extent, Extent::Delimited(_)) && !end.is_empty() {

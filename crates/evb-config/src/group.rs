@@ -41,6 +41,8 @@ pub(super) fn read(root: &Section<'_>, sources: Option<&[Placed<SourceEntry>]>) 
     root.list("group").into_iter().filter_map(|section| read_one(&section, sources, &mut names)).collect()
 }
 
+/// Reads a group, and refuses a name or sources that cannot be. `all` is `None` if not all sources
+/// could be read.
 fn read_one(
     section: &Section<'_>,
     all: Option<&[Placed<SourceEntry>]>,

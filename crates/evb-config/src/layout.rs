@@ -78,17 +78,17 @@ impl Layout {
         let mut delays: Vec<Duration> = Vec::with_capacity(nodes.len());
         for node in nodes.iter().take(self.trunks.len()) {
             let above = node.parent.map_or(Duration::ZERO, |parent| delays[parent.get()]);
-            let own = node.buffer.zip(node.rate).map_or(Duration::ZERO, |(buffer, rate)| buffer / rate);
-            delays.push(above.saturating_add(own));
+            let own_delay = node.buffer.zip(node.rate).map_or(Duration::ZERO, |(buffer, rate)| buffer / rate);
+            delays.push(above.saturating_add(own_delay));
         }
-        let of = |node: NodeIndex| {
+        let delay_in_front = |node: NodeIndex| {
             let trunk = self.topology.node(node).and_then(|node| node.parent);
             trunk.map_or(Duration::ZERO, |trunk| delays[trunk.get()])
         };
-        let up = self.uplinks.iter().map(|uplink| of(uplink.node)).max().unwrap_or_default();
+        let up = self.uplinks.iter().map(|uplink| delay_in_front(uplink.node)).max().unwrap_or_default();
         let mut longest = vec![Duration::ZERO; self.topology.builder_count()];
         for port in &self.ports {
-            let down = of(port.node);
+            let down = delay_in_front(port.node);
             port.indexes.iter().for_each(|builder| longest[*builder] = up.saturating_add(down));
         }
         longest
@@ -166,7 +166,8 @@ impl Layout {
                 groups.push((name, Vec::new()));
                 groups.len() - 1
             });
-            groups[link].1.push(position);
+            let (_, of_link) = &mut groups[link];
+            of_link.push(position);
             links.push(link);
         }
         for (name, positions) in groups {

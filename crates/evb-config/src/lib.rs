@@ -338,6 +338,7 @@ const SECTIONS: [&str; 11] = [
     "builder",
 ];
 
+/// Reads all sections. `None` means that a section could not be read, which is noted.
 fn read_root<'t>(notes: &'t Notes, table: &'t DeTable<'t>) -> Option<Config> {
     let root = Section::new(notes, "", 0..0, Some(table));
     let security = security::read(root.table("security"));

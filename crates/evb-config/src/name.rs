@@ -17,6 +17,7 @@ impl Form for Name {
     type Value = String;
     const EXAMPLE: &'static str = "TPC crate 1";
 
+    /// Accepts a short printable name that is not empty.
     fn parse(name: &str) -> Result<String, String> {
         if name.trim().is_empty() {
             Err(wrong("the name is empty", "write a name, or remove the key"))

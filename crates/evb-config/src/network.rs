@@ -109,6 +109,7 @@ impl Form for CongestionControl {
     type Value = String;
     const EXAMPLE: &'static str = "cubic";
 
+    /// Accepts what the kernel accepts as the name of an algorithm.
     fn parse(name: &str) -> Result<String, String> {
         let is_letter = |letter: u8| letter.is_ascii_alphanumeric() || b"_-".contains(&letter);
         if (1..16).contains(&name.len()) && name.bytes().all(is_letter) {
@@ -121,6 +122,7 @@ impl Form for CongestionControl {
     }
 }
 
+/// Reads the section with its trunks, and checks it.
 pub(super) fn read(section: Section<'_>) -> Option<NetworkConfig> {
     let section = section.apart(&["trunk", "shared"]);
     let mut config: NetworkConfig = section.read()?;

@@ -221,6 +221,7 @@ fn plan(arguments: &Numbers, paths: &GrantPaths) -> Result<Plan, Problems> {
     Ok(Plan { advice, text, loaded, sums, problems, planning })
 }
 
+/// Formats the plan for people.
 fn page(plan: &Plan, is_verbose: bool) -> String {
     let verdict = if plan.problems.are_fatal() { "refused, for the reasons below" } else { "admitted" };
     let (config, sums, planning) = (&plan.loaded.config, &plan.sums, &plan.planning);
@@ -263,6 +264,7 @@ fn remedy(arguments: &Numbers, plan: &Plan) -> String {
     )
 }
 
+/// Returns the plan as a JSON object.
 fn as_json(plan: &Plan) -> serde_json::Value {
     let found = (&plan.loaded.config, &plan.sums, &plan.planning.paths);
     let advice: Vec<_> = plan

@@ -22,6 +22,7 @@ use std::io::{self, Write};
 pub struct Plain<W>(pub W);
 
 impl<W: Write> Write for Plain<W> {
+    /// Writes text with each control character replaced by an escape.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut rest = bytes;
         while let Some(place) = (0..rest.len()).find(|place| control_at(rest, *place) > 0) {

@@ -69,6 +69,7 @@ pub(super) struct Section<'t> {
 }
 
 impl<'t> Section<'t> {
+    /// Creates the section at `path`; without `entries`, the file does not have it.
     pub(super) fn new(
         notes: &'t Notes,
         path: &str,
@@ -274,6 +275,7 @@ impl<'t> Section<'t> {
     }
 }
 
+/// Names the type of a value for people.
 fn describe(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "text",

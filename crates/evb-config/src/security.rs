@@ -56,6 +56,7 @@ enum Mode {
     Psk,
 }
 
+/// Reads the section; without it, only loopback is permitted.
 pub(super) fn read(section: Option<Section<'_>>) -> SecurityMode {
     let Some(section) = section else { return SecurityMode::LoopbackOnly };
     match section.read() {

@@ -335,8 +335,8 @@ impl GivenShaping {
         };
         let chunk = self.chunk.unwrap_or_else(usual_chunk);
         if self.mode == ShapingMode::Credit {
-            let own = builders.iter().map(|builder| builder.budget).min().unwrap_or(budget);
-            self.refuse_large_chunk(section, network, &division, chunk, (share, own));
+            let smallest = builders.iter().map(|builder| builder.budget).min().unwrap_or(budget);
+            self.refuse_large_chunk(section, network, &division, chunk, (share, smallest));
         }
         let lane_rate = division.lane_rate();
         let lacks_rate = self.rate.is_none() && lane_rate.is_none() && !section.is_wrong("rate");

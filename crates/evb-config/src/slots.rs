@@ -51,10 +51,10 @@ fn of_rate(config: &Config, rate: f64) -> u64 {
 /// Returns the number of slots that fit into the configured memory of every builder.
 fn bearable(config: &Config) -> u64 {
     let rooms = config.builders.iter().filter_map(|builder| {
-        let beside = config.out_of_order_memory(builder);
+        let out_of_order = config.out_of_order_memory(builder);
         builder
             .memory
-            .map(|memory| memory.saturating_sub(beside).count() / config.slot_memory().count().max(1))
+            .map(|memory| memory.saturating_sub(out_of_order).count() / config.slot_memory().count().max(1))
     });
     rooms.min().unwrap_or(u64::MAX)
 }

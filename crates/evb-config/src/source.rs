@@ -197,6 +197,7 @@ pub(super) enum Owes {
     None,
 }
 
+/// Reads the section of a source, fills in defaults, and refuses what cannot be.
 pub(super) fn read(section: &Section<'_>, id: u16, group: Option<&MulticastGroup>) -> Option<SourceEntry> {
     let mut given: GivenSource = section.read()?;
     if let Some(bind) = &given.bind {

@@ -151,6 +151,7 @@ impl Words for JournalFsync {
     }
 }
 
+/// Reads the section, and checks it.
 pub(super) fn read(section: &Section<'_>) -> Option<SupervisorConfig> {
     let config: SupervisorConfig = section.read()?;
     section.allow_peer_address("listen", &config.listen);

@@ -111,6 +111,7 @@ impl Form for Group {
     type Value = SocketAddr;
     const EXAMPLE: &'static str = "239.1.2.3:7002";
 
+    /// Parses a multicast address with a port other than 0.
     fn parse(text: &str) -> Result<SocketAddr, String> {
         let is_group = |group: &SocketAddr| group.ip().is_multicast() && group.port() != 0;
         text.parse().ok().filter(is_group).ok_or_else(|| {

@@ -122,6 +122,7 @@ pub(super) fn read(network: &Section<'_>) -> Vec<Trunk> {
     links.chain(buffers).filter_map(|(trunk, section)| checked(trunk?, &section, &mut names)).collect()
 }
 
+/// Checks a trunk, and remembers where its keys are in the file.
 fn checked(trunk: Trunk, section: &Section<'_>, names: &mut BTreeSet<String>) -> Option<Trunk> {
     let kind = trunk.kind;
     if kind == TrunkKind::Link && !section.has("rate") && !section.has("buffer") {

@@ -210,7 +210,7 @@ impl FrameLayout {
             Extent::Fixed(_) | Extent::Delimited(_) | Extent::Datagram => None,
         };
         let fields = [("length", length), ("counter", self.counter.as_ref()), ("clock", self.clock.as_ref())];
-        let own = fields.into_iter().filter_map(|(key, field)| Some((key, field?)));
-        own.chain(self.packets.iter().flat_map(PacketLayout::fields))
+        let present = fields.into_iter().filter_map(|(key, field)| Some((key, field?)));
+        present.chain(self.packets.iter().flat_map(PacketLayout::fields))
     }
 }

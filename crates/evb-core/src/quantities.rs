@@ -74,8 +74,10 @@ pub fn time(time: Duration) -> String {
     }
 }
 
+/// Returns a value with three digits and the decimal prefix of its unit: `1.25 Gbit/s`.
 fn scaled(value: f64, unit: &str) -> String {
     for (step, prefix) in [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")] {
+        // From here on, three digits round up to the next prefix.
         if value >= 0.9995 * step {
             return format!("{} {prefix}{unit}", digits((value / step).max(1.0)));
         }

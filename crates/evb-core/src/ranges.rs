@@ -30,6 +30,7 @@ impl RangeSet {
         let from = self.0.partition_point(|known| known.end <= range.start);
         let to = from + self.0[from..].partition_point(|known| known.start < range.end);
         let (Some(first), Some(last)) = (self.0[from..to].first(), self.0[from..to].last()) else { return };
+        // What the first and the last of these ranges have outside of the removed one stays.
         let rests = [first.start..range.start, range.end..last.end];
         self.0.splice(from..to, rests.into_iter().filter(|rest| rest.start < rest.end));
     }
@@ -41,6 +42,8 @@ impl RangeSet {
             let end = range.end;
             move |known| known.start < end
         });
+        // A gap lies between the end of one known part and the start of the next one. The ends of
+        // the range stand for known parts there.
         let starts = core::iter::once(range.start).chain(within.clone().map(|known| known.end));
         let ends = within.map(|known| known.start).chain(core::iter::once(range.end));
         starts.zip(ends).map(|(start, end)| start..end).filter(|gap| gap.start < gap.end)

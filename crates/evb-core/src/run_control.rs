@@ -175,6 +175,7 @@ impl State {
         }
     }
 
+    /// Returns what a command does in this state: the next state, or a refusal with its remedy.
     const fn commanded(self, command: Command) -> Outcome {
         match (self, command) {
             (Unconfigured | Configured, Command::Configure) => Becomes(Configured),
@@ -216,6 +217,8 @@ impl State {
         }
     }
 
+    /// Returns what an occurrence does in this state. An occurrence that is no news in this state
+    /// is ignored.
     const fn occurred(self, occurrence: Occurrence) -> Outcome {
         match (self, occurrence) {
             (Configured, Occurrence::PeersReady) => Becomes(Configured),

@@ -291,6 +291,8 @@ impl Iterator for Indices<'_> {
     #[inline]
     fn next(&mut self) -> Option<usize> {
         loop {
+            // Subtracting 1 changes the lowest set bit and the zeros below it, so `&` clears this
+            // bit.
             if let Some(lower) = self.word.checked_sub(1) {
                 let bit = self.word.trailing_zeros() as usize;
                 self.word &= lower;

@@ -214,6 +214,8 @@ impl SourceCore {
         self.take_in(fragment, now).inspect_err(|_| self.counters.refused += 1)
     }
 
+    /// Takes a fragment from readout: checks it, counts it, and puts it in the lane of its builder,
+    /// or keeps it until its event is decided.
     fn take_in(&mut self, fragment: Fragment, now: Instant) -> Result<(), PushError> {
         let (event, timestamp, size) = (fragment.event, fragment.timestamp, fragment.size());
         if event.number() == 0 {
@@ -223,6 +225,7 @@ impl SourceCore {
             return Err(PushError::Oversize { event, size, limit: self.config.max_fragment });
         }
         let seen = Seen::of(&fragment);
+        // The outer `None`: nothing is known about the event. The inner one: it has no builder yet.
         let placed = match self.parking.take_assignment(event) {
             Some(Some(lane)) => Placed::Ready(lane, fragment),
             Some(None) => Placed::Parked(fragment),
@@ -362,8 +365,7 @@ impl SourceCore {
         self.backlog.wait_anew(now);
     }
 
-    /// Drops fragments that have waited too long for a decision, and handles the timers of the
-    /// lanes.
+    /// Drops fragments that waited too long for a decision, and handles the timers of the lanes.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.readout.handle_timeout(self.is_full || !self.is_supervised || self.is_paused, now);
         self.recent.iter_mut().for_each(|recent| recent.handle_timeout(now));
@@ -377,15 +379,14 @@ impl SourceCore {
         }
     }
 
-    /// Returns the time at which to call `handle_timeout` and `poll` if no other input comes
-    /// before.
+    /// Returns the time at which to call `handle_timeout` and `poll` if no input comes before.
     pub fn next_timeout(&self) -> Option<Instant> {
         let spoken = earlier(Some(self.next_heartbeat), self.reports.next());
         let asked = self.recent.as_ref().and_then(|recent| recent.next_timeout());
         let supervised = earlier(earlier(spoken, asked), self.backlog.next_expiry());
         let lanes = self.lanes.iter().map(SourceLane::next_timeout);
-        let own = earlier(supervised.filter(|_| self.is_supervised), self.readout.next_timeout());
-        lanes.fold(own, earlier)
+        let without_lanes = earlier(supervised.filter(|_| self.is_supervised), self.readout.next_timeout());
+        lanes.fold(without_lanes, earlier)
     }
 
     /// Returns the next action. Granted data is not an action: get it from the lanes by `take`.
@@ -426,8 +427,7 @@ impl SourceCore {
         self.finish = Some(now + LAST_COMMITS);
     }
 
-    /// Returns the latest time of the final report; `None` if the report is not requested, or has
-    /// been sent.
+    /// Returns the latest time of the final report, if that is requested and not sent yet.
     pub fn next_finish(&self) -> Option<Instant> {
         self.finish
     }
@@ -518,6 +518,7 @@ impl SourceCore {
         counters
     }
 
+    /// Puts a fragment where the backlog says, or counts it as not used.
     fn place(&mut self, placed: Placed) {
         match placed {
             Placed::Waiting | Placed::Known => {}

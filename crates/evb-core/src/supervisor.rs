@@ -165,6 +165,7 @@ impl SupervisorCore {
         Ok(core)
     }
 
+    /// Creates a supervisor that waits for the peers of the plan.
     fn waiting(mut plan: RunPlan, seed: u64, now: Instant) -> Self {
         if !plan.run_id.is_known() {
             plan.run_id = RunId::derived(plan.epoch, plan.run);
@@ -275,9 +276,8 @@ impl SupervisorCore {
         }
     }
 
-    /// Compares a reading of the wall clock at `now` with the run's scale of UTC. The scale of a
-    /// run begins with the last reading before its start; the driver reads the clock about once a
-    /// second.
+    /// Compares a reading of the wall clock at `now` with the run's scale of UTC, which begins with
+    /// the last reading before the start. The driver reads the clock about once a second.
     pub fn handle_wall_clock(&mut self, reading: WallClock, now: Instant) {
         let begin = self.begun.as_ref().filter(|_| self.books.is_started());
         if let Some(remark) = self.wall.compare(reading, now, begin) {
@@ -316,11 +316,10 @@ impl SupervisorCore {
             Phase::Running { until } => {
                 let taken = self.deciding(now).take_due(now, until);
                 self.drain_if_over(taken, now);
-                // Even if this call is late, take all triggers that happened before the end of the
-                // run's duration.
+                // Even a late call takes all triggers from before the end of the run's duration.
                 let due = self.own_trigger_due();
-                let over = |until| now >= until && due.is_none_or(|due| due > until);
-                if until.is_some_and(over) {
+                let is_over = |until| now >= until && due.is_none_or(|due| due > until);
+                if until.is_some_and(is_over) {
                     self.stop_running("the run's duration is over", now);
                 }
             }
@@ -351,8 +350,7 @@ impl SupervisorCore {
         earlier(earlier(phase, inquiry), Some(self.pulse.next()))
     }
 
-    /// Returns the time of the next trigger of the run's own clock; `None` while the run takes no
-    /// triggers.
+    /// Returns the time of the next trigger of the run's own clock, if the run takes triggers.
     fn own_trigger_due(&self) -> Option<Instant> {
         self.intake.next_due().filter(|_| counts_triggers(self.phase, &self.books))
     }
@@ -458,16 +456,14 @@ impl SupervisorCore {
         self.roster.put_off_joining(time);
     }
 
-    /// Stops keeping the journal: from here on no entry is written, and the report states
-    /// `problem`.
+    /// Stops keeping the journal: no further entry is written, and the report states `problem`.
     pub fn abandon_journal(&mut self, problem: String) {
         self.outbox.abandon_journal();
         self.books.problem(problem, &mut self.outbox, Instant::ZERO);
     }
 
-    /// Returns entries that describe the present state and replace all earlier entries. Call
-    /// `snapshot` after [`poll`](Self::poll) has returned `None`, and replace the journal with the
-    /// entries.
+    /// Returns entries that describe the present state and replace all earlier ones in the journal.
+    /// Call `snapshot` after [`poll`](Self::poll) has returned `None`.
     pub fn snapshot(&self, now: Instant) -> Vec<Entry> {
         snapshot::entries(self, now)
     }
@@ -479,8 +475,7 @@ impl SupervisorCore {
         Progress { run: beginning::provisional_number(self), has_readouts, ready, ..Progress::of(self) }
     }
 
-    /// Returns the state of all peers, which costs more to compute than
-    /// [`progress`](Self::progress).
+    /// Returns the state of all peers; [`progress`](Self::progress) costs less to compute.
     pub fn survey(&self, now: Instant) -> Survey {
         let run = beginning::provisional_number(self).number();
         Survey { run, groups: least_numbers::survey(self, now), ..survey::survey(self, now) }
@@ -491,8 +486,7 @@ impl SupervisorCore {
         (self.books.findings().said().0, self.books.findings().episodes())
     }
 
-    /// Returns all sources and builders that may take part: sources in the order of the roster,
-    /// then builders.
+    /// Returns all peers that may take part: sources in the order of the roster, then builders.
     pub fn peers(&self) -> Vec<Peer> {
         self.roster.peers()
     }

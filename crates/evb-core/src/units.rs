@@ -140,6 +140,7 @@ impl fmt::Display for Bytes {
             (1 << 10, "KiB"),
             (1_000, "kB"),
         ];
+        // A size is exact in the largest unit of which it is a whole number, and else rounded.
         let whole = STEPS.iter().find(|(step, _)| self.0 >= *step && self.0.is_multiple_of(*step));
         match whole {
             Some((step, unit)) => write!(f, "{} {unit}", self.0 / step),

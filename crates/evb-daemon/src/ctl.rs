@@ -153,6 +153,7 @@ pub(crate) fn main(arguments: &CtlArguments) -> ExitCode {
     }
 }
 
+/// Carries out a subcommand: asks run control, and shows the answer.
 fn run(arguments: &CtlArguments) -> Result<(), AskError> {
     let client = client(arguments)?;
     let post = |what: &str, body: Value| client.ask("POST", what, Some(body));
@@ -220,6 +221,7 @@ fn run(arguments: &CtlArguments) -> Result<(), AskError> {
 }
 
 impl Ask {
+    /// Returns the path below `/v1/` to which the subcommand is sent.
     fn name(&self) -> &'static str {
         match self {
             Self::Configure => "configure",
@@ -238,6 +240,7 @@ impl Ask {
     }
 }
 
+/// Creates the client, with the address and the token from the arguments or the configuration.
 fn client(arguments: &CtlArguments) -> Result<Client, AskError> {
     let control = match &arguments.config {
         Some(path) => {
@@ -308,7 +311,7 @@ fn watch(client: &Client, every: Duration, as_json: bool) -> Result<(), AskError
 /// Waits until the run is over, and prints its outcome.
 fn settle(client: &Client, as_json: bool) -> Result<(), AskError> {
     let since = Instant::now();
-    let mut told = false;
+    let mut is_told = false;
     loop {
         let status = client.ask("GET", "status", None)?;
         if status["state"] != "Stopping" {
@@ -319,8 +322,8 @@ fn settle(client: &Client, as_json: bool) -> Result<(), AskError> {
             }
             return Ok(());
         }
-        if !told && since.elapsed() > LOOK * 4 {
-            told = true;
+        if !is_told && since.elapsed() > LOOK * 4 {
+            is_told = true;
             complain!(
                 "the run is stopping: {} events are still being built; this command waits for them (Ctrl-C ends the wait, not the run)",
                 status["survey"]["outstanding"]

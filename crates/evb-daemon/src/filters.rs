@@ -22,7 +22,7 @@ impl Filters {
         entry: &FilterEntry,
     ) -> Result<Option<ProcessFilter>, ProcessError> {
         let mut filters = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, filter)) = filters.get(&builder).filter(|(of, _)| of == entry) {
+        if let Some((_, filter)) = filters.get(&builder).filter(|(known, _)| known == entry) {
             return Ok(Some(filter.clone()));
         }
         // The processes of an entry that has changed end.

@@ -256,6 +256,7 @@ impl Hooks {
         Ok(place.clone())
     }
 
+    /// Counts and logs a call that was not made.
     fn drop_call(&self, hook: Hook, reason: &str) {
         self.state(hook).dropped.fetch_add(1, Ordering::Relaxed);
         self.note_failure(hook, reason);

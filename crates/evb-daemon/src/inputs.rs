@@ -237,6 +237,8 @@ impl Inputs {
         self.start_fed(config, boundary, open, FrontEndListener::serve).await
     }
 
+    /// Starts a source with a readout, which is asked on demand, or reads at the triggers of a
+    /// multicast group.
     async fn start_readout(
         &self,
         config: SourceConfig,

@@ -102,6 +102,8 @@ impl Program<'_> {
                 end(&mut child, group).await;
                 waited
             });
+            // The outputs are read on until the program has ended; they may end earlier than it
+            // does.
             let mut is_silent = false;
             let waited = loop {
                 tokio::select! {

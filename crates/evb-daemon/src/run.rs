@@ -247,6 +247,7 @@ fn enough_descriptors(config: &Config, origin: &Origin, hosted: &[Peer]) -> Resu
     if problems.are_fatal() { Err(RunError::Refused(problems)) } else { Ok(()) }
 }
 
+/// Runs the roles that the arguments ask of this host, in a runtime of their own.
 fn run(arguments: &RunArguments, admitted: Admitted) -> Result<u8, RunError> {
     let mut config = admitted.config;
     if arguments.control {
@@ -283,6 +284,7 @@ fn prepare(
     Ok((publisher, if leads { shared } else { shared.prove(config, hosted)? }))
 }
 
+/// Prepares the roles, hosts them in the way that the configuration asks, and ends what they share.
 async fn host_roles(
     arguments: &RunArguments,
     config: Arc<Config>,
@@ -346,10 +348,10 @@ async fn decline_all(config: &Arc<Config>, hosted: &[Peer], reason: &str) {
         return;
     }
     let Ok(security) = build::security(config) else { return };
-    let mut told = JoinSet::new();
+    let mut declining = JoinSet::new();
     for peer in hosted.iter().copied() {
         let (config, security, reason) = (Arc::clone(config), security.clone(), reason.to_owned());
-        told.spawn(async move { build::decline(&config, &security, peer, reason).await });
+        declining.spawn(async move { build::decline(&config, &security, peer, reason).await });
     }
-    told.join_all().await;
+    declining.join_all().await;
 }

@@ -58,7 +58,7 @@ impl Service {
         let limit = sd_notify::watchdog_enabled();
         let mut watch = Watch::new(limit.unwrap_or(Duration::MAX) / 2);
         let interval = limit.map_or(TELL, |limit| TELL.min(limit / 4));
-        let mut told = String::new();
+        let mut last_status = String::new();
         let mut told_at = None::<Instant>;
         loop {
             let now = Instant::now();
@@ -78,9 +78,9 @@ impl Service {
             }
             if told_at.is_none_or(|at| now - at >= TELL) {
                 let text = status().await.replace('\n', "; ");
-                if text != told {
+                if text != last_status {
                     tell(NotifyState::Status(&text));
-                    told = text;
+                    last_status = text;
                 }
                 told_at = Some(now);
             }

@@ -84,6 +84,7 @@ impl Taps {
 }
 
 impl ServedTap {
+    /// Starts a tap and the thread that serves it.
     fn start(builder: BuilderId, entry: &TapEntry, names: &[String]) -> Result<Self, TapServerError> {
         let token = entry.key_file.as_deref().map(Token::read).transpose()?;
         let tap = Tap::new(TapOptions {

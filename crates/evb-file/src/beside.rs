@@ -52,10 +52,10 @@ pub(crate) fn read<T: DeserializeOwned>(event_file: &Path, header: &FileHeader, 
         if fs::metadata(&path)?.len() > MOST {
             return Ok(Vec::new());
         }
-        let mut told: serde_json::Value = serde_json::from_slice(&fs::read(&path)?)?;
-        let mut part = |key| told.get_mut(key).map(serde_json::Value::take).unwrap_or_default();
-        let of: RunId = serde_json::from_value(part("run_id"))?;
-        if of != header.run_id {
+        let mut content: serde_json::Value = serde_json::from_slice(&fs::read(&path)?)?;
+        let mut part = |key| content.get_mut(key).map(serde_json::Value::take).unwrap_or_default();
+        let run_id: RunId = serde_json::from_value(part("run_id"))?;
+        if run_id != header.run_id {
             return Ok(Vec::new());
         }
         Ok(serde_json::from_value(part(name))?)

@@ -124,6 +124,7 @@ fn begin(path: &Path, header: &FileHeader, out: &mut dyn Write) -> io::Result<()
     }
 }
 
+/// Writes what the header and the index say of a file.
 fn describe(file: &EventFile, out: &mut dyn Write) -> io::Result<()> {
     let header = file.header();
     begin(file.path(), header, out)?;
@@ -169,6 +170,7 @@ fn text_of(text: &str) -> String {
     plain(text, 500)
 }
 
+/// Writes a line about a record, and one about each fragment if that is asked.
 fn line(record: &Record, options: ListOptions, out: &mut dyn Write) -> io::Result<()> {
     let seconds = record.triggered.as_nanos() as f64 / 1e9;
     write!(
@@ -255,6 +257,7 @@ pub fn hex(event: &Event, out: &mut dyn Write) -> io::Result<()> {
     show(event, true, out)
 }
 
+/// Writes an event with its fragments, and with `payloads` the bytes of each as a hex dump.
 fn show(event: &Event, payloads: bool, out: &mut dyn Write) -> io::Result<()> {
     writeln!(
         out,

@@ -129,6 +129,8 @@ pub enum WriteError {
     },
 }
 
+/// Says what becomes of the events after a failure: which are not accepted and may be written
+/// again, and which are gone.
 fn fate(not_accepted: &[EventId], gone: &[EventId]) -> String {
     let named = |events: &[EventId]| match events {
         [] => None,

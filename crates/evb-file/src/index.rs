@@ -157,6 +157,7 @@ impl ClosingBlock<'_> {
             return Ok(false);
         }
         let (mut at, mut differs_at) = (offset, None);
+        // The expected block is compared piece by piece with what the file has.
         self.write(entries, offset, |piece| -> io::Result<()> {
             let found = window.up_to(at, piece.len() as u64)?;
             let same = found.iter().zip(piece).take_while(|(found, written)| found == written).count();
@@ -169,6 +170,7 @@ impl ClosingBlock<'_> {
         if at < offset + HEAD {
             return Ok(false);
         }
+        // Behind the first difference, there may be zeros only.
         while at < length {
             let zeros = window.some(at, length - at)?;
             if zeros.is_empty() || zeros.iter().any(|byte| *byte != 0) {
@@ -225,6 +227,8 @@ impl Footer {
         Ok(Self { state, offset, records })
     }
 
+    /// Returns true if the index at `offset` is undamaged: it has the expected head, checksum and
+    /// copy of the header.
     fn intact(
         file: &File,
         offset: u64,

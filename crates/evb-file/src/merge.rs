@@ -183,6 +183,8 @@ pub fn merge_realigned(
     write_merged(merge, dir.into(), options, watch)
 }
 
+/// Writes the events of all inputs to a new directory, which gets its name when it is whole.
+/// `watch` is told the bytes of each event.
 fn write_merged(
     mut merge: Merge,
     dir: PathBuf,
@@ -196,6 +198,7 @@ fn write_merged(
     let (mut bytes, mut without_states) = (Vec::new(), 0);
     loop {
         let copy = match merge.realigner.is_some() {
+            // Only a decoded event can be realigned; others are copied as bytes.
             true => merge.next_event()?.map(EventCopy::Decoded),
             false => merge.next_by(|input| input.read_copy(options.format, &mut bytes))?,
         };
@@ -323,23 +326,26 @@ impl Merge {
         self.next_by(|input| input.read_into(memory))
     }
 
+    /// Takes the events in order, and reads the first of each that the selection takes; older and
+    /// equal copies are counted.
     fn next_by<T>(
         &mut self,
         mut read: impl FnMut(&mut MergeInput) -> Result<T, ReadError>,
     ) -> Result<Option<T>, MergeError> {
         while let Some(Reverse(next)) = self.queue.pop() {
             let (input, report) = (&mut self.inputs[next.input], &mut self.report);
-            let mut found = None;
+            let mut event_read = None;
             match self.last {
                 _ if !self.selection.takes(next.epoch.0) => report.other_epochs += 1,
                 Some((event, epoch)) if event == next.event => {
-                    *(if epoch == next.epoch.0 { &mut report.duplicates } else { &mut report.superseded }) +=
-                        1;
+                    let is_same_epoch = epoch == next.epoch.0;
+                    let count = if is_same_epoch { &mut report.duplicates } else { &mut report.superseded };
+                    *count += 1;
                 }
                 _ => match read(input) {
                     Ok(event) => {
                         self.last = Some((next.event, next.epoch.0));
-                        found = Some(event);
+                        event_read = Some(event);
                     }
                     Err(error @ ReadError::TooLarge { .. }) => return Err(error.into()),
                     Err(error) => {
@@ -355,8 +361,8 @@ impl Merge {
                 Ok(()) => self.queue.extend(Next::of(next.input, input).map(Reverse)),
                 Err(error) => report.damaged.add(error.to_string()),
             }
-            if found.is_some() {
-                return Ok(found);
+            if event_read.is_some() {
+                return Ok(event_read);
             }
         }
         Ok(None)

@@ -99,6 +99,7 @@ pub(crate) fn named_files(dir: &Path) -> Result<Vec<NamedFile>, FileError> {
     Ok(named.collect())
 }
 
+/// Lists a directory, sorted by name; a directory that does not exist is empty.
 fn entries(dir: &Path) -> Result<Vec<PathBuf>, FileError> {
     let listing = match fs::read_dir(dir) {
         Ok(listing) => listing,

@@ -249,6 +249,7 @@ impl EventFile {
         memory.resize(begin + (record.length - record.head_length).as_usize(), 0);
         let read = window.read_exact(record.payload_offset(), &mut memory[begin..]);
         let flaw = read.map(|()| flaw_of(record.fragments.iter().copied(), &memory[begin..]));
+        // What was read besides the payloads goes, and after a flaw all that was read.
         memory.truncate(if matches!(flaw, Ok(None)) { begin + size } else { begin });
         match flaw.map_err(FileError::of("read", &self.path))? {
             Some(flaw) => Err(self.damaged(record.offset, record.length, Some(record.event), flaw)),
@@ -273,6 +274,7 @@ impl EventFile {
         }
     }
 
+    /// Checks that a record is not larger than the reader's limit.
     fn check_size(&self, record: &Record) -> Result<(), ReadError> {
         let (size, limit) = (record.length, self.record_limit);
         if size <= limit {

@@ -80,6 +80,7 @@ impl Realigner {
         let misaligned = episodes.iter().filter(|episode| episode.misaligned).cloned();
         let (slips, others): (Vec<_>, Vec<_>) = misaligned.partition(|one| Slip::of(one).is_some());
         let known: Vec<Slip> = slips.iter().filter_map(Slip::of).collect();
+        // A fragment that belongs to an earlier event comes that many events later.
         let lag = known.iter().map(|slip| slip.shift.min(0).unsigned_abs()).max().unwrap_or(0);
         let report = RealignReport { slips, others, ..RealignReport::default() };
         Self { slips: known, lag, report, ..Self::default() }

@@ -173,6 +173,8 @@ fn list(runs: &[FoundRun]) -> String {
     runs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
+/// Returns how to choose one of several runs. Two runs of one number without ids can be told apart
+/// by their epochs only.
 fn way_out(runs: &[FoundRun]) -> &'static str {
     let has_twin = |(place, run): (usize, &FoundRun)| {
         let is_twin = |other: &FoundRun| other.run == run.run && !other.run_id.is_known();
@@ -248,6 +250,7 @@ impl Runs {
 }
 
 impl FoundRun {
+    /// Describes a run by the files that belong to it.
     fn of(members: Vec<RunFile>) -> Self {
         let headers = || members.iter().map(|member| &member.header);
         let whole = members.iter().find(|member| !member.has_digits_only).or_else(|| members.first());

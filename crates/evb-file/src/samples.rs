@@ -21,6 +21,7 @@ pub(crate) const RUN_ID: RunId = RunId::new(0x5eed_cafe_0123_4567_89ab_cdef_0000
 pub(crate) const EPOCH: Epoch = Epoch::new(3);
 pub(crate) const BUILDER: BuilderId = BuilderId::new(1);
 
+/// Returns the facts about a test's run.
 pub(crate) fn identity(builder: BuilderId) -> FileIdentity {
     FileIdentity {
         run: RUN,
@@ -74,6 +75,7 @@ pub(crate) fn event(id: u64, size: usize) -> Event {
     event_of(id, size, EPOCH, BUILDER)
 }
 
+/// Returns an event with payloads of this size from two sources.
 pub(crate) fn event_of(id: u64, size: usize, epoch: Epoch, builder: BuilderId) -> Event {
     let mut event = Event::empty(EventId::new(id), RUN, epoch, builder);
     event.run_id = RUN_ID;
@@ -124,6 +126,7 @@ pub(crate) fn write(dir: &Path, builder: BuilderId, rotate_at: u64, events: &[Ev
 }
 
 prop_compose! {
+    /// Draws an event with any content.
     pub(crate) fn any_event()(
         id in any::<u64>(),
         epoch in any::<u64>(),

@@ -218,6 +218,7 @@ impl<R: Read> EventStream<R> {
             if found == 0 || *is_closed {
                 return Ok(Ok(None));
             }
+            // How long the stream is, is known only when it ends.
             let prefix = match Prefix::decode(bytes, if found < prefix { found } else { u64::MAX }, *tag) {
                 Ok(prefix) => prefix,
                 Err(flaw) => return Ok(Err(flaw)),

@@ -292,6 +292,7 @@ impl<'s> Verification<'s> {
         }
     }
 
+    /// Counts a record, if its epoch is selected.
     fn record(&mut self, record: Record) {
         if !self.selection.takes(record.epoch) {
             self.report.other_epochs += 1;
@@ -302,6 +303,7 @@ impl<'s> Verification<'s> {
         self.tally.add(record);
     }
 
+    /// Adds an error of reading to the list of its kind.
     fn defect(&mut self, path: &Path, error: &ReadError) {
         let path = path.to_owned();
         match *error {
@@ -324,6 +326,7 @@ impl<'s> Verification<'s> {
         let damage =
             |what: &str| Damage { path: path.clone(), offset: 0, event: None, what: what.to_owned() };
         match file.index_state() {
+            // After damage, the walk may not have found all records.
             IndexState::Present if !walk.comparable || walk.agrees(file)? => {}
             IndexState::Present => self.report.damaged.add(damage(WRONG_INDEX)),
             IndexState::Damaged => self.report.damaged.add(damage(DAMAGED_INDEX)),
@@ -358,6 +361,7 @@ impl FileWalk {
         }
     }
 
+    /// Returns true if the file's index lists the records that were found, and no others.
     fn agrees(&mut self, file: &EventFile) -> Result<bool, ReadError> {
         const PIECE: usize = 4096;
         self.entries.sort();

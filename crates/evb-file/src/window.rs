@@ -82,6 +82,7 @@ impl<'f> Window<'f> {
         }
     }
 
+    /// Reads `count` bytes from `offset` on, or fewer at the end of the file.
     fn fill(&mut self, offset: u64, count: usize) -> io::Result<()> {
         let count = (count as u64).min(self.length.saturating_sub(offset)) as usize;
         self.at = offset;

@@ -160,6 +160,7 @@ impl EventFileWriter {
         Self::begin(dir, identity, true, options, Box::new(LocalDisk))
     }
 
+    /// Creates the directory and the first file in it.
     fn begin(
         dir: PathBuf,
         identity: FileIdentity,
@@ -362,6 +363,7 @@ impl EventFileWriter {
                 self.finish_file()?;
             }
         }
+        // A file without events that another program removed or cut is given up.
         if self.output.as_ref().is_some_and(|output| output.events() == 0 && output.check_whole().is_err()) {
             self.output = None;
         }
@@ -370,12 +372,14 @@ impl EventFileWriter {
             self.make_dir()?;
             self.next_file()?;
         }
+        // Only a listener wants the checksum of a closed file.
         if !self.listener.is_set() {
             self.output.iter_mut().for_each(OutputFile::skip_checksum);
         }
         Ok(())
     }
 
+    /// Commits the last events of the open file, and closes it with its index.
     fn finish_file(&mut self) -> Result<(), FileError> {
         let Some(output) = &mut self.output else { return Ok(()) };
         output.commit(self.options.fsync)?;
@@ -390,6 +394,7 @@ impl EventFileWriter {
         Ok(())
     }
 
+    /// Creates the next file.
     fn next_file(&mut self) -> Result<(), FileError> {
         let header = self.identity.header(self.options.format, self.merged, self.next_sequence);
         let path = self.path_of(self.next_sequence);

@@ -74,6 +74,7 @@ fn worst(findings: &[Finding]) -> Verdict {
     findings.iter().map(|finding| finding.verdict).max().unwrap_or(Verdict::Unknown)
 }
 
+/// Returns the findings as a JSON object.
 fn report(arguments: &DoctorArguments, peers: &Peers, release: &str, findings: &[Finding]) -> Value {
     let count = |verdict| findings.iter().filter(|finding| finding.verdict == verdict).count();
     json!({
@@ -92,6 +93,7 @@ fn report(arguments: &DoctorArguments, peers: &Peers, release: &str, findings: &
     })
 }
 
+/// Returns the first line: which kernel, configuration and roles this is about.
 fn title(arguments: &DoctorArguments, config: Option<&Config>, peers: &Peers, release: &str) -> String {
     let Some((config, path)) = config.zip(arguments.config.as_deref()) else {
         return format!(

@@ -218,14 +218,15 @@ pub fn pause_counters(device: &str) -> Fact<Vec<(String, u64)>> {
     let names = strings(device, number::STATISTICS_SET)?;
     let request = [number::STATISTICS, u32::try_from(names.len()).unwrap_or(0)];
     let answer = ask(device, &request)?;
+    // Behind the two words of the request, each counter has 64 bits, in two words.
     let values = answer[2..].chunks_exact(2).map(|words| {
         let [low, high] = [words[0].to_ne_bytes(), words[1].to_ne_bytes()];
         let [a, b, c, d] = low;
         let [e, f, g, h] = high;
         u64::from_ne_bytes([a, b, c, d, e, f, g, h])
     });
-    let speaks = |name: &str| ["pause", "xoff", "pfc"].iter().any(|word| name.contains(word));
-    Ok(names.into_iter().zip(values).filter(|(name, value)| *value > 0 && speaks(name)).collect())
+    let is_of_pauses = |name: &str| ["pause", "xoff", "pfc"].iter().any(|word| name.contains(word));
+    Ok(names.into_iter().zip(values).filter(|(name, value)| *value > 0 && is_of_pauses(name)).collect())
 }
 
 /// Returns the state of the offloads that matter when trains of packets are sent or received.
@@ -234,24 +235,26 @@ pub fn pause_counters(device: &str) -> Fact<Vec<(String, u64)>> {
 /// The kernel does not report the device's features.
 pub fn offloads(device: &str) -> Fact<Offloads> {
     let names = strings(device, number::FEATURES_SET)?;
+    // The kernel answers in blocks of four words for 32 features, behind the two words of the
+    // request.
     let blocks = names.len().div_ceil(32);
     let answer = ask(device, &[number::FEATURES, u32::try_from(blocks).unwrap_or(0)])?;
-    let of = |name: &str| {
+    let state_of = |name: &str| {
         let at = names.iter().position(|other| other == name)?;
         feature(answer.get(2..2 + blocks * 4)?, at)
     };
-    let need = |name: &str| {
-        of(name).ok_or_else(|| {
+    let required = |name: &str| {
+        state_of(name).ok_or_else(|| {
             Unavailable::new(format!(
                 "this kernel does not list the offload `{name}`; compare with `ethtool -k DEVICE`"
             ))
         })
     };
     Ok(Offloads {
-        tso: need("tx-tcp-segmentation")?,
-        gso: need("tx-generic-segmentation")?,
-        gro: need("rx-gro")?,
-        udp: of("tx-udp-segmentation"),
+        tso: required("tx-tcp-segmentation")?,
+        gso: required("tx-generic-segmentation")?,
+        gro: required("rx-gro")?,
+        udp: state_of("tx-udp-segmentation"),
     })
 }
 

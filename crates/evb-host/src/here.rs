@@ -85,6 +85,8 @@ impl<'c> Locations<'c> {
         Self::new(places, OwnHost::read(), |host| found[host].clone(), is_own)
     }
 
+    /// Decides for each role whether it is on this host. `found` resolves names, and `is_own` knows
+    /// this host's addresses.
     fn new(
         places: Vec<RoleHost<'c>>,
         own: OwnHost,

@@ -59,6 +59,8 @@ fn is_configured(configuration: Option<&str>, option: &str, lists_are_read: bool
         let wanted = format!("{option}={value}");
         configuration.map(|text| text.lines().any(|line| line == wanted))
     };
+    // A feature is built in (`y`), a module (`m`), which is installed only if a list has it, or
+    // left out.
     match (is_set("y"), is_set("m")) {
         (Some(true), _) => Some(true),
         (_, Some(false)) => Some(false),

@@ -117,6 +117,7 @@ fn socket_address(text: &str) -> Option<SocketAddr> {
     with_port.or_else(|| (bare, PORT).to_socket_addrs().ok()?.next())
 }
 
+/// Waits for the senders, searches for the size of the port's buffer, and shows the result.
 fn listen(arguments: &ListenArguments, address: SocketAddr) -> Result<(), listener::ListenError> {
     let quiet = arguments.json;
     let mut say = |progress: &str| {
@@ -146,6 +147,7 @@ fn listen(arguments: &ListenArguments, address: SocketAddr) -> Result<(), listen
     Ok(())
 }
 
+/// Sends what the listener orders, and shows what it has measured.
 fn send(address: SocketAddr, bind: Option<IpAddr>) -> Result<(), sender::SendError> {
     let found = sender::send(address, bind)?;
     match report::whole_kib(found) {

@@ -85,6 +85,7 @@ fn failed(error: &dyn std::fmt::Display) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// Applies a plan, and compares the device with it.
 fn apply(arguments: &ProvisionArguments, plan: &Plan, wanted: &Wanted, nic: &Nic) -> ExitCode {
     let before = match executor::apply(&mut Iproute, plan, arguments.replace) {
         Ok(before) => before,
@@ -129,6 +130,7 @@ fn limit_only_queue(nic: &Nic, wanted: &Wanted) -> String {
     }
 }
 
+/// Removes what was applied, and the limit of the card if that is asked.
 fn remove(arguments: &ProvisionArguments, nic: &Nic) -> ExitCode {
     let device = &arguments.wishes.device;
     let outcome: Result<Root, ProvisionError> = executor::remove(&mut Iproute, device, arguments.replace);
@@ -157,6 +159,7 @@ fn remove(arguments: &ProvisionArguments, nic: &Nic) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Compares the device with the plan, and shows the differences.
 fn status(plan: &Plan) -> ExitCode {
     match executor::root(&mut Iproute, &plan.device) {
         Ok(Root::Ours) => {}

@@ -46,6 +46,8 @@ pub(crate) fn send_buffer(asked: Bytes) -> Fact<Asked> {
     measured(asked, got())
 }
 
+/// Returns the size of the buffer that a socket got. The kernel reports twice the size, to have
+/// room for its own data.
 fn measured(asked: Bytes, got: io::Result<usize>) -> Fact<Asked> {
     match got {
         Ok(doubled) => Ok(Asked { asked, got: Bytes::new(doubled as u64 / 2) }),

@@ -409,6 +409,7 @@ pub(crate) async fn read_preamble(
     Ok(bytes)
 }
 
+/// Reads a message of the handshake, which a length of four bytes precedes.
 pub(crate) async fn read_message<M, S>(stream: &mut S) -> Result<M, HandshakeError>
 where
     M: Encoding,

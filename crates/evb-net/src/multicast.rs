@@ -80,6 +80,7 @@ fn interface_v4(interface: Option<&str>) -> io::Result<InterfaceIndexOrAddress> 
     }
 }
 
+/// Returns the index of the named interface, or 0 for the kernel's choice.
 fn interface_index(interface: Option<&str>) -> io::Result<u32> {
     let Some(name) = interface else { return Ok(0) };
     let links = link::links().map_err(|reason| io::Error::other(reason.to_string()))?;

@@ -141,6 +141,8 @@ mod platform {
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
     }
 
+    /// Receives one datagram and what the kernel says beside it. Returns the length of the
+    /// datagram.
     fn receive_message<const N: usize>(
         socket: BorrowedFd<'_>,
         room: &mut [u8],

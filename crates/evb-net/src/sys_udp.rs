@@ -67,6 +67,7 @@ pub(crate) struct Arrival {
 }
 
 impl Arrival {
+    /// Creates room for one datagram's address and facts.
     pub(crate) const fn new() -> Self {
         Self {
             from: RawAddress([0; ADDRESS]),

@@ -123,6 +123,7 @@ mod platform {
             }
         }
 
+        /// Polls whether the timer has expired since it was armed.
         pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
             loop {
                 let Ok(mut guard) = ready!(self.0.poll_read_ready(cx)) else { return Poll::Ready(()) };

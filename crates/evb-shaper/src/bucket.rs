@@ -137,10 +137,12 @@ impl EdtBucket {
     pub fn set_rate(&mut self, rate: Rate, now: Instant) {
         let (old, new) = (u128::from(self.per_byte), per_byte(rate));
         let now = fixed(now);
+        // A time in the future stands for bytes that the line has not carried yet.
         let rescaled = |time: u128| match time.checked_sub(now) {
             None => time,
             Some(ahead) => {
                 let (bytes, rest) = (ahead / old, ahead % old);
+                // Far more bytes than any line carries are cut, so that the product fits.
                 let bytes = bytes.min(u64::MAX.into()) * u128::from(new);
                 now.saturating_add(bytes).saturating_add(rest * u128::from(new) / old)
             }

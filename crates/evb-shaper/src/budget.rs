@@ -117,6 +117,7 @@ struct Filling<'t> {
 }
 
 impl<'t> Filling<'t> {
+    /// Prepares the filling: counts for each node the builders behind it that have no share yet.
     fn new(tree: &'t BudgetTree) -> Self {
         let count = tree.nodes.len();
         let mut filling = Self {
@@ -132,6 +133,8 @@ impl<'t> Filling<'t> {
             filling.members[*behind].push(builder);
             filling.open[*behind] += 1;
         }
+        // Children come after their parents, so the counts of children are whole before they are
+        // added.
         for (index, node) in tree.nodes.iter().enumerate().rev() {
             if let Some(parent) = node.parent {
                 filling.children[parent].push(index);

@@ -126,6 +126,7 @@ struct Charge {
 }
 
 impl Charges {
+    /// Creates charges without grants.
     pub(crate) fn new(lanes: usize) -> Self {
         Self {
             lanes: (0..lanes).map(|_| LaneCharges::default()).collect(),
@@ -255,6 +256,8 @@ impl Charges {
         self.give(Grant { lane, start: demand.granted, end, request: 0 }, cost, now)
     }
 
+    /// Notes that a lane has received its bytes up to `received`, and releases the grants that have
+    /// arrived whole.
     pub(crate) fn handle_received(&mut self, lane: LaneIndex, received: u64, now: Instant) {
         let charges = &mut self.lanes[lane];
         charges.last_byte = now;
@@ -394,12 +397,14 @@ impl Charges {
         }
     }
 
+    /// Releases the charges of closed lanes whose bytes have left the switch by now, and counts
+    /// lanes that have begun to stall.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
-        while let Some((_, lane, gone)) = self.draining.pop_front_if(|(at, ..)| *at <= now) {
-            self.outstanding -= gone;
+        while let Some((_, lane, cost)) = self.draining.pop_front_if(|(at, ..)| *at <= now) {
+            self.outstanding -= cost;
             let charges = &mut self.lanes[lane];
-            charges.draining -= gone;
-            charges.groups.iter().for_each(|group| self.groups[*group] -= gone);
+            charges.draining -= cost;
+            charges.groups.iter().for_each(|group| self.groups[*group] -= cost);
         }
         self.begin_waits(now);
         for lane in self.granted.iter() {

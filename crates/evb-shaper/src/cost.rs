@@ -381,16 +381,20 @@ impl PacketCost {
     /// the budget, so that one turn can arrive while the next is requested. If turns of this size
     /// leave much of the budget unused, they are made smaller, so that one more fits.
     pub fn chunk(&self, budget: Bytes, link: Option<Rate>) -> Bytes {
-        let fit = (budget.count() / self.packet_buffer().count()).max(1);
-        let usual = (fit / 8).clamp(1, 11);
-        let carried = link.map_or(0, |link| (link * TURN_TIME).count() / self.packet_line().count());
-        let train = self.longest_train().count() / self.payload;
-        let fast = carried.min(train.max(fit / 8)).min(fit / 2);
-        if fast <= usual {
-            return self.full_packets(usual);
+        let budget_packets = (budget.count() / self.packet_buffer().count()).max(1);
+        let usual_turn = (budget_packets / 8).clamp(1, 11);
+        let carried_packets = link.map_or(0, |link| (link * TURN_TIME).count() / self.packet_line().count());
+        let train_packets = self.longest_train().count() / self.payload;
+        let fast_turn = carried_packets.min(train_packets.max(budget_packets / 8)).min(budget_packets / 2);
+        if fast_turn <= usual_turn {
+            return self.full_packets(usual_turn);
         }
-        let is_spare_large = fit % fast > fit / 8;
-        self.full_packets(if is_spare_large { fit / (fit / fast + 1) } else { fast })
+        let is_spare_large = budget_packets % fast_turn > budget_packets / 8;
+        self.full_packets(if is_spare_large {
+            budget_packets / (budget_packets / fast_turn + 1)
+        } else {
+            fast_turn
+        })
     }
 
     /// Returns the usual window for a lane's share of a port's buffer, in lane bytes: as many full

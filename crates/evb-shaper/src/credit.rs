@@ -80,9 +80,11 @@ impl Credit {
     /// group is reduced to it.
     pub(crate) fn new(mut config: CreditConfig, lanes: usize) -> Self {
         let limits = config.groups.iter().map(|group| group.limit);
+        // A chunk that fits into the budget and into each group can be granted at some time.
         let most = config.cost.affordable(limits.fold(config.budget, Bytes::min));
         config.chunk = config.chunk.min(most).max(Bytes::new(1));
         let chunk = config.cost.buffer(config.chunk);
+        // Even a chunk of one byte may cost more than a very small limit.
         config.budget = config.budget.max(chunk);
         config.groups.iter_mut().for_each(|group| group.limit = group.limit.max(chunk));
         let smallest = config.groups.iter().map(|group| group.limit).fold(config.budget, Bytes::min);
@@ -121,6 +123,7 @@ impl Credit {
         }
         // Each bundle offers its first lane. A group without room blocks the bundles in it, also
         // those whose chunks are smaller.
+        // Distance of a lane in the rotation from the one that is next.
         let distance = |lane: LaneIndex| lane.get().wrapping_sub(self.next.get()) as u16;
         let mut offers: Vec<_> = (self.bundles.iter())
             .filter_map(|bundle| self.first_of(bundle, charges, lanes).map(|first| (first, bundle)))
@@ -160,6 +163,7 @@ impl Credit {
             }
             others |= alone.replace((event, lane, cost)).is_some();
         }
+        // A lane may hold more of the budget while no other one wants to send.
         let (event, lane, cost) = alone.filter(|_| !others)?;
         within(bundle.lone_limit, charges, lane, cost).then_some((event, lane))
     }
@@ -239,6 +243,7 @@ impl Credit {
         let held = |is_in: &dyn Fn(LaneIndex) -> bool| -> Bytes {
             stalled().filter(|lane| is_in(*lane)).map(|lane| charges.of_lane(lane)).sum()
         };
+        // A lane waits for room if the cost of its next grant exceeds the limit.
         let waits = |is_in: &dyn Fn(LaneIndex) -> bool, held: Bytes, limit: Bytes| {
             let waiting = self.bundles.iter().flat_map(|bundle| bundle.queue.in_order(self.next));
             waiting
@@ -258,6 +263,7 @@ impl Credit {
         })
     }
 
+    /// Gives the next chunk to the lane whose turn it is, if the budget has room.
     fn poll_all(&mut self, charges: &mut Charges, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
         let lane = self.pick(charges, lanes)?;
         let (end, cost) = self.next_chunk(&lanes[lane]);
@@ -269,6 +275,8 @@ impl Credit {
         Some(charges.give_next(lane, &lanes[lane], end, cost, now))
     }
 
+    /// Gives the next chunk to one of the `at_once` lanes that have a turn. A turn lasts until the
+    /// lane has received what its oldest event needs.
     fn poll_turns(
         &mut self,
         charges: &mut Charges,
@@ -277,6 +285,7 @@ impl Credit {
         now: Instant,
     ) -> Option<Grant> {
         let received = &self.received;
+        // A turn is over when the lane has received its bytes, or cannot send.
         self.turns.retain(|(lane, end)| {
             received[*lane] < *end && lanes[*lane].connected && !charges.is_stalled(*lane)
         });
@@ -286,6 +295,7 @@ impl Credit {
                 let mut order = bundle.queue.in_order(self.next);
                 order.find(|(_, lane)| is_free(*lane) && !charges.is_stalled(*lane))
             });
+            // Of lanes with the same oldest event, the next one in the rotation comes first.
             let distance = |lane: LaneIndex| lane.get().wrapping_sub(self.next.get()) as u16;
             let Some((_, lane)) = firsts.min_by_key(|(event, lane)| (*event, distance(*lane))) else { break };
             self.turns.push((lane, lanes[lane].oldest_end));
@@ -293,7 +303,9 @@ impl Credit {
         }
         for (lane, turn_end) in &self.turns {
             let bundle = self.bundle(*lane);
+            // A lane may hold more while no other lane wants to send.
             let limit = if self.turns.len() == 1 { bundle.lone_limit } else { bundle.lane_limit };
+            // A turn covers only the bytes up to its end.
             let demand = LaneDemand { ready: lanes[*lane].ready.min(*turn_end), ..lanes[*lane] };
             if demand.ready <= demand.granted {
                 continue;
@@ -308,6 +320,7 @@ impl Credit {
 }
 
 impl Rule for Credit {
+    /// Grants a lane its next bytes, by turns or to all lanes alike.
     fn poll(&mut self, charges: &mut Charges, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
         let grant = match self.config.sources_at_once {
             Some(at_once) => self.poll_turns(charges, lanes, at_once.max(1), now),
@@ -317,6 +330,7 @@ impl Rule for Credit {
         grant
     }
 
+    /// Returns whether the budget and the lane's part of it have room for a grant of this cost.
     fn room(&self, charges: &Charges, lane: LaneIndex, cost: Bytes) -> Room {
         if !self.fits(charges, lane, cost) {
             Room::Full
@@ -398,6 +412,7 @@ fn bundles(config: &CreditConfig, chunk: Bytes, lanes: usize) -> (Vec<Bundle>, V
             groups.filter(|(_, group)| group.lanes.contains(lane)).map(|(index, _)| index).collect();
         let bundle = *found.entry(groups).or_insert_with_key(|groups| {
             let limits = groups.iter().map(|group| config.groups[*group].limit);
+            // A quarter of the smallest limit, so that lanes send in turn.
             let lane_limit = chunk.max(limits.fold(config.budget, Bytes::min) / 4);
             let lone_limit = (chunk * 4).max(lane_limit);
             let parts = groups.iter().map(|group| {

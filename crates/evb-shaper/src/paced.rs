@@ -110,6 +110,7 @@ impl PacedSource {
         let length = lane.next(permit.lane.get(), &self.core, &self.pacing.cost);
         let Taken { range, request } = self.core.take(permit.lane, length)?;
         self.counters.count(lane.wire(length, &self.pacing.cost));
+        // Announcements that waited leave with these bytes, and are charged with them.
         lane.announced = 0;
         self.counters.departures += 1;
         self.counters.forfeited += permit.forfeited;

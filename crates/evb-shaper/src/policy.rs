@@ -228,6 +228,7 @@ impl Policy {
 struct NoLoss;
 
 impl GrantPolicy for Policy {
+    /// Grants lost bytes first, then new ones by the rule of the mode.
     fn poll(&mut self, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
         self.charges.begin_waits(now);
         if !self.lost.is_empty()

@@ -156,6 +156,7 @@ impl SharedLink {
         if best.at > now + lead {
             self.busy.iter().for_each(|lane| self.lanes[*lane].held = true);
             let at = best.at;
+            // A train is handed out before it departs, by the time `lead`.
             let until = at.as_nanos() - u64::try_from(lead.as_nanos()).unwrap_or(u64::MAX).min(at.as_nanos());
             return Err(Some(Instant::from_nanos(until)));
         }
@@ -178,8 +179,9 @@ impl SharedLink {
             return until;
         }
         let latest = |(due, train, gate): (Instant, WireBytes, &Gate)| due + gate.slack(train).min(most);
-        let by = paced().map(latest).min().unwrap_or(until);
-        paced().map(|(due, ..)| due).filter(|due| *due <= by).max().unwrap_or(until)
+        // The first train departs by this time.
+        let deadline = paced().map(latest).min().unwrap_or(until);
+        paced().map(|(due, ..)| due).filter(|due| *due <= deadline).max().unwrap_or(until)
     }
 
     /// Charges a lane for bytes that leave now without a permit, such as announcements. The lane's
@@ -190,6 +192,7 @@ impl SharedLink {
         if let Some(gate) = &mut leaf.bucket {
             gate.spend(wire, now, leaf.train.map_or(now, |_| leaf.since));
         }
+        // The lane has had these bytes of its fair share.
         leaf.tag += wire.line.count();
         let first = self.idle_until(now);
         if let Some(gate) = &mut self.ceiling {
@@ -237,6 +240,7 @@ impl SharedLink {
             let train = demand(*lane);
             if train.is_some() && leaf.train.is_none() {
                 leaf.since = now;
+                // The time for which a lane had nothing to send gives it no advantage over others.
                 leaf.tag = leaf.tag.max(self.served);
                 if let Some(gate) = &mut leaf.bucket {
                     gate.bucket.wake(now);

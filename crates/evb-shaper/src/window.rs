@@ -61,17 +61,20 @@ impl Window {
 }
 
 impl Rule for Window {
+    /// Grants the next lane, in rotation, as many bytes as its window and the port's buffer have
+    /// free.
     fn poll(&mut self, charges: &mut Charges, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
         for lane in self.waiting.iter_from(self.next) {
             let demand = &lanes[lane];
             let wanted = demand.ready - demand.granted;
             let free = self.limit.saturating_sub(charges.in_port(lane));
-            let within = demand.received.saturating_add(self.window.count()).saturating_sub(demand.granted);
-            let length = self.affordable(free, demand).count().min(within).min(wanted);
+            let window_left =
+                demand.received.saturating_add(self.window.count()).saturating_sub(demand.granted);
+            let length = self.affordable(free, demand).count().min(window_left).min(wanted);
             // To avoid tiny grants, a lane waits until half of its window is free or all of its
             // ready bytes fit (RFC 1122, §4.2.3.3).
-            let crumb = length < wanted && free < self.limit / 2;
-            if length == 0 || crumb {
+            let is_crumb = length < wanted && free < self.limit / 2;
+            if length == 0 || is_crumb {
                 continue;
             }
             let end = demand.granted + length;

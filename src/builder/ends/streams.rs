@@ -82,6 +82,8 @@ impl BuilderEnds for Streams {
         }
     }
 
+    /// Reads from the lanes that are ready, each once in its turn. Returns true if more may be
+    /// there.
     fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
@@ -118,6 +120,7 @@ impl BuilderEnds for Streams {
         }
     }
 
+    /// Writes the queued records of the lanes that wait for it.
     fn poll_flush(&mut self, _: &mut Context<'_>, core: &mut ShapedBuilder, ended: &mut Vec<Ended>) {
         for lane in self.flushes.queue.drain(..) {
             self.flushes.is_queued[lane] = false;

@@ -58,6 +58,8 @@ impl WorkerLines {
         true
     }
 
+    /// Takes what a worker has written, and ends a line at each line break. Of a long line, only
+    /// the beginning is kept.
     fn take(&mut self, bytes: &[u8]) {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             let ends = part.ends_with(b"\n");
@@ -74,6 +76,7 @@ impl WorkerLines {
         }
     }
 
+    /// Logs the line that has ended; after [`LINES`] of them, lines are only counted.
     fn end_line(&mut self) {
         if std::mem::take(&mut self.is_open) {
             self.count += 1;

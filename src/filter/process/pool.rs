@@ -23,7 +23,7 @@ use super::{
     OnFailure, ProcessOptions,
     messages::{ANSWER, Heard, QUEUE, answers, check_greeting, hear},
     troubles::Troubles,
-    worker::{FilterWorker, Launch, WorkerFault},
+    worker::{FailedWorker, FilterWorker, Launch, WorkerFault},
 };
 use crate::filter::{FilterReport, FilterVerdict};
 
@@ -85,6 +85,7 @@ struct Batch<'e> {
 }
 
 impl<'e> Batch<'e> {
+    /// Creates a batch in which no event has a verdict.
     fn new(events: &'e [Event]) -> Self {
         Self {
             events,
@@ -120,7 +121,8 @@ impl WorkerPool {
     pub(super) fn start(options: ProcessOptions) -> io::Result<Self> {
         let now = Instant::now();
         let launch = Launch::new(options.command.clone());
-        let mut workers: Vec<_> = (1..=options.workers.max(1)).map(|n| FilterWorker::new(n, now)).collect();
+        let mut workers: Vec<_> =
+            (1..=options.workers.max(1)).map(|number| FilterWorker::new(number, now)).collect();
         workers[0].start_if_wanted(&launch, now).transpose()?;
         let report = FilterReport { workers: workers.len() as u32, ..FilterReport::default() };
         let troubles = Troubles::default();
@@ -158,6 +160,7 @@ impl WorkerPool {
         let of = (event.run, event.epoch, event.builder);
         if self.run.as_ref().is_none_or(|run| run.of != of) {
             let (run, epoch, builder) = of;
+            // The counts go on, although a run that begins usually counts from zero.
             let report = self.report.clone();
             self.begin(&FileIdentity { run, epoch, builder, ..FileIdentity::default() });
             self.report = report;
@@ -281,6 +284,7 @@ impl WorkerPool {
     fn listen(&mut self, batch: &mut Batch<'_>, limit: Duration) {
         let mut readable = Vec::new();
         {
+            // Socket and output of each worker, with the index of the worker.
             let mut ends = Vec::new();
             for (index, worker) in self.workers.iter().enumerate() {
                 let Some(process) = &worker.process else { continue };
@@ -345,8 +349,8 @@ impl WorkerPool {
 
     /// Ends a worker. The event that it was judging, which may be to blame, gets another one once.
     fn fail(&mut self, index: usize, fault: &WorkerFault, batch: &mut Batch<'_>, now: Instant) {
-        let (told, mut events, was_judging) = self.workers[index].fail(fault, now);
-        self.troubles.note(told);
+        let FailedWorker { sentence, mut events, was_judging } = self.workers[index].fail(fault, now);
+        self.troubles.note(sentence);
         if let Some((_, has_failed)) = &mut self.waits {
             *has_failed = true;
         }
@@ -369,11 +373,13 @@ impl WorkerPool {
 
     /// Decides by the policy about all events, if there is no worker for too long.
     fn give_up(&mut self, batch: &mut Batch<'_>, now: Instant, is_ending: bool) {
+        // While a worker can judge, the events wait for it.
         let is_judging = (0..self.workers.len()).any(|index| self.load(index) < usize::MAX);
         if !is_ending && (is_judging || batch.pending.is_empty()) {
             return;
         }
         let (since, has_failed) = *self.waits.get_or_insert((now, false));
+        // A program that has not failed yet may still be starting, which takes longer.
         let limit = if has_failed { self.options.timeout } else { self.options.timeout.max(self.ready) };
         if is_ending || now.duration_since(since) > limit {
             let left = (0..batch.events.len()).filter(|place| batch.verdicts[*place].is_none());

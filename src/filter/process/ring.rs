@@ -67,6 +67,8 @@ impl EventRing {
         };
         let begin = end.next_multiple_of(ALIGNED);
         let fits = |begin: u64, limit: u64| (begin + size <= limit).then_some(begin);
+        // If the newest record lies before the oldest one, the free bytes are between them. Else
+        // they are behind the newest one and in front of the oldest one.
         match newest < oldest {
             true => fits(begin, *oldest),
             false => fits(begin, RING.count()).or_else(|| fits(0, *oldest)),

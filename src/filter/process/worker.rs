@@ -59,6 +59,16 @@ pub(super) enum WorkerFault {
     Nonsense(String),
 }
 
+/// The remains of a worker that has failed.
+pub(super) struct FailedWorker {
+    /// A sentence about the failure, for people.
+    pub(super) sentence: String,
+    /// Positions of the events that it had, in their order.
+    pub(super) events: Vec<usize>,
+    /// True if the first of them was being judged.
+    pub(super) was_judging: bool,
+}
+
 /// A worker, whether or not its process runs.
 #[derive(Debug)]
 pub(super) struct FilterWorker {
@@ -86,6 +96,8 @@ impl Launch {
         Self { command, cores: sched_getaffinity(None).ok() }
     }
 
+    /// Starts a worker in a process group of its own, with a channel for messages, a pipe for its
+    /// output and memory for events.
     fn start(&self, worker: u16, now: Instant) -> io::Result<WorkerProcess> {
         let (program, arguments) = self.command.split_first().ok_or(io::ErrorKind::NotFound)?;
         let (socket, theirs) = messages::channel()?;
@@ -123,9 +135,8 @@ impl FilterWorker {
         Some(started.map(|process| self.process = Some(process)))
     }
 
-    /// Ends the process with all its group. Returns a sentence about it, the positions of its
-    /// events in their order, and whether the first of them was being judged.
-    pub(super) fn fail(&mut self, fault: &WorkerFault, now: Instant) -> (String, Vec<usize>, bool) {
+    /// Ends the process with all its group, and returns what it leaves behind.
+    pub(super) fn fail(&mut self, fault: &WorkerFault, now: Instant) -> FailedWorker {
         self.next_start = now + self.pause;
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         let (mut events, mut was_judging, mut said, mut status) = (Vec::new(), false, String::new(), None);
@@ -141,7 +152,8 @@ impl FilterWorker {
             was_judging = process.is_ready && process.given.is_judging();
             events = process.given.take_back();
         }
-        (format!("worker {} {}{said}", self.number, fault.in_words(status)), events, was_judging)
+        let sentence = format!("worker {} {}{said}", self.number, fault.in_words(status));
+        FailedWorker { sentence, events, was_judging }
     }
 
     /// Notes that the worker has judged an event.
@@ -151,6 +163,7 @@ impl FilterWorker {
 }
 
 impl WorkerFault {
+    /// Says what became of the worker; `status` is how its process ended, if that is known.
     fn in_words(&self, status: Option<ExitStatus>) -> String {
         match (self, status) {
             (Self::Start(error), _) => format!("cannot be started: {error}"),
@@ -178,6 +191,7 @@ impl WorkerProcess {
         self.group.is_none_or(|id| !matches!(waitid(WaitId::Pid(id), options), Ok(None)))
     }
 
+    /// Waits until the process has ended. Returns false if it has not within the limit.
     pub(super) fn ends_within(&self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         while !self.has_ended() {

@@ -114,6 +114,7 @@ impl Connection {
                 self.decode(Follows::Bytes, ready, lost);
             }
             Some(Piece::Missing(count)) => {
+                // Behind missing bytes, a new decoder searches for the next frame.
                 lost.missing += count;
                 self.decode(Follows::End, ready, lost);
                 if self.decoder.is_some() {
@@ -148,6 +149,8 @@ impl Connection {
         self.order.held_memory()
     }
 
+    /// Decodes the bytes that are here, and adds the frames to `ready`. The rest waits for more
+    /// bytes, unless the decoder gave up or the connection has ended.
     fn decode(&mut self, mut follows: Follows, ready: &mut Ready, lost: &mut Lost) {
         self.holds = false;
         if let Some(decoder) = &mut self.decoder {
@@ -155,6 +158,7 @@ impl Connection {
                 match decoder.decode(&mut self.bytes, follows) {
                     Decoded::Fragment(fragment) => {
                         ready.push_back((self.time, fragment));
+                        // After a frame, the pause is over for the bytes behind it.
                         if follows == Follows::Pause {
                             follows = Follows::Bytes;
                         }

@@ -65,6 +65,7 @@ pub(super) struct Flows {
 }
 
 impl Flows {
+    /// Creates flows without packets.
     fn new(filter: FlowFilter, decoders: Option<Decoders>, datagrams: Datagrams) -> Self {
         Self {
             filter,
@@ -111,6 +112,7 @@ impl Flows {
     pub(super) fn take(&mut self, flow: Flow, content: Content<'_>, time: Duration, ready: &mut Ready) {
         let is_decoded = !flow.is_tcp || self.decoders.is_some();
         let is_used = is_decoded && self.filter.takes(flow.from, flow.to);
+        // The packets of a limited number of flows are counted by flow.
         if self.by_flow.len() < MAX_FLOWS || self.by_flow.contains_key(&flow) {
             let count = self.by_flow.entry(flow).or_insert(FlowPackets { packets: 0, is_used });
             count.packets += 1;
@@ -147,6 +149,8 @@ impl Flows {
         ready.extend(self.out.drain(..).map(|fragment| (time, fragment)));
     }
 
+    /// Takes a segment of a connection. A segment that has no place in a known connection begins a
+    /// new one, and the old one is over.
     fn take_segment(&mut self, flow: Flow, segment: &Segment<'_>, time: Duration, ready: &mut Ready) {
         let known = self.connections.get(&flow).and_then(|connection| connection.place(segment));
         let place = match known {
@@ -155,14 +159,15 @@ impl Flows {
             None => {
                 self.over.extend(self.connections.remove(&flow));
                 if self.connections.len() >= MAX_CONNECTIONS {
+                    // The connection that was silent for longest makes room.
                     let silent = self.connections.iter().min_by_key(|(_, connection)| connection.time);
                     let silent = silent.map(|(flow, _)| *flow);
                     self.over.extend(silent.and_then(|flow| self.connections.remove(&flow)));
                 }
                 let Some(decoders) = &self.decoders else { return };
-                let new = Connection::new(segment, decoders, time);
-                let Some(place) = new.place(segment) else { return };
-                self.connections.insert(flow, new);
+                let connection = Connection::new(segment, decoders, time);
+                let Some(place) = connection.place(segment) else { return };
+                self.connections.insert(flow, connection);
                 place
             }
         };
@@ -176,6 +181,7 @@ impl Flows {
     /// Decodes bytes that could not be decoded before. Returns false if there are none.
     pub(super) fn advance(&mut self, ready: &mut Ready) -> bool {
         let (Some(decoders), lost) = (&self.decoders, &mut self.lost) else { return false };
+        // Connections that are over are decoded to their end first.
         if let Some(connection) = self.over.front_mut() {
             if !connection.advance(true, decoders, ready, lost)
                 && let Some(connection) = self.over.pop_front()
@@ -184,6 +190,7 @@ impl Flows {
             }
             return true;
         }
+        // Then comes the connection that got the last segment.
         let Some((flow, gives_up)) = self.busy.take() else { return false };
         if let Some(connection) = self.connections.get_mut(&flow)
             && connection.advance(gives_up, decoders, ready, lost)
@@ -192,6 +199,7 @@ impl Flows {
             return true;
         }
         let held = |connection: &Connection| connection.held_memory();
+        // If too many bytes wait behind gaps, the connection with most of them waits no longer.
         if self.connections.values().map(held).sum::<usize>() > MAX_HELD {
             let largest = self.connections.iter().max_by_key(|(_, connection)| held(connection));
             self.busy = largest.map(|(flow, _)| (*flow, true));

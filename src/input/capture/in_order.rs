@@ -95,6 +95,7 @@ impl InOrder {
             }
             return &[];
         }
+        // Bytes that came before are skipped.
         let known = (self.next - place).min(payload.len() as u64);
         self.repeated += known;
         self.next = self.next.max(place + payload.len() as u64);
@@ -110,6 +111,7 @@ impl InOrder {
             }
             let mut bytes = entry.remove();
             self.held_memory -= bytes.len() + BESIDE;
+            // Bytes that came before are skipped.
             let known = (self.next - place).min(bytes.len() as u64);
             self.repeated += known;
             bytes.advance(known as usize);

@@ -111,6 +111,7 @@ impl Packets {
     /// Returns the IP packet in the frame of a link.
     fn network<'a>(&mut self, record: Record<'a>) -> Option<IpPacket<'a>> {
         let Record { bytes, link, is_cut, .. } = record;
+        // The type of the content as Ethernet numbers it, and the bytes behind the link's header.
         let (kind, ip) = match link {
             Linktype::ETHERNET => untagged(bytes, 12)?,
             Linktype::LINUX_SLL => untagged(bytes, 14)?,
@@ -174,6 +175,7 @@ fn within(bytes: &[u8], length: usize, is_cut: bool) -> (&[u8], bool) {
     }
 }
 
+/// Reads an IPv4 packet (RFC 791). `is_cut` is true if the capture has only the front of it.
 fn read_ipv4(bytes: &[u8], is_cut: bool) -> Option<IpPacket<'_>> {
     let head: &[u8; 20] = bytes.first_chunk()?;
     let (header, length) = (usize::from(head[0] & 15) * 4, half(head, 2)?.into());
@@ -181,6 +183,8 @@ fn read_ipv4(bytes: &[u8], is_cut: bool) -> Option<IpPacket<'_>> {
         return None;
     }
     let (packet, is_cut) = within(bytes, length, is_cut);
+    // The lower 13 bits are the offset in units of 8 bytes, and bit 13 says that more fragments
+    // follow.
     let place = half(head, 6)?;
     let (offset, has_more) = (usize::from(place & 0x1fff) * 8, place & 0x2000 != 0);
     let fragment = (offset > 0 || has_more).then_some((half(head, 4)?.into(), offset, has_more));
@@ -189,6 +193,8 @@ fn read_ipv4(bytes: &[u8], is_cut: bool) -> Option<IpPacket<'_>> {
     Some(IpPacket { from, to, number: head[9], payload: packet.get(header..)?, is_cut, fragment })
 }
 
+/// Reads an IPv6 packet (RFC 8200) and its extension headers. `is_cut` is true if the capture has
+/// only the front of it.
 fn read_ipv6(bytes: &[u8], is_cut: bool) -> Option<IpPacket<'_>> {
     let (head, rest): (&[u8; 40], _) = bytes.split_first_chunk()?;
     if head[0] >> 4 != 6 {
@@ -208,6 +214,7 @@ fn read_ipv6(bytes: &[u8], is_cut: bool) -> Option<IpPacket<'_>> {
         payload = behind;
         if number == FRAGMENT {
             let place = half(extension, 2)?;
+            // The offset is in units of 8 bytes, so its lower 3 bits are free for the flag.
             let (offset, has_more) = (usize::from(place & 0xfff8), place & 1 != 0);
             let id = u32::from(half(extension, 4)?) << 16 | u32::from(half(extension, 6)?);
             fragment = (offset > 0 || has_more).then_some((id, offset, has_more));
@@ -239,11 +246,13 @@ fn transport(
     Some((flow, content.unwrap_or(Content::Unusable)))
 }
 
+/// Reads the header of a TCP segment (RFC 9293); `None` if it is cut short.
 fn segment(bytes: &[u8]) -> Option<Segment<'_>> {
     let head: &[u8; 20] = bytes.first_chunk()?;
     let (header, flags) = (usize::from(head[12] >> 4) * 4, head[13]);
     let sequence = u32::from(half(head, 4)?) << 16 | u32::from(half(head, 6)?);
     let payload = bytes.get(header.max(head.len())..)?;
+    // The flags SYN, FIN and RST.
     let (begins, ends, resets) = (flags & 2 != 0, flags & 1 != 0, flags & 4 != 0);
     (header >= head.len()).then_some(Segment { sequence, begins, ends, resets, payload })
 }

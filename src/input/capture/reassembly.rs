@@ -99,6 +99,7 @@ impl OpenDatagram {
             Some(known) => end > known || !has_more && end != known,
             None => !has_more && end < self.bytes.len(),
         };
+        // All fragments but the last one have a multiple of eight bytes (RFC 791).
         if contradicts || end > LARGEST || bytes.is_empty() || has_more && bytes.len() % 8 != 0 {
             return None;
         }
@@ -109,6 +110,7 @@ impl OpenDatagram {
         if !has_more {
             self.end = Some(end);
         }
+        // Parts that touch the new one are merged with it.
         let (mut first, mut last) = (offset, end);
         self.parts.retain(|(begin, end)| {
             let is_apart = *end < first || *begin > last;

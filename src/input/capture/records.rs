@@ -10,9 +10,12 @@ use pcap_parser::{
     traits::{PcapNGPacketBlock as _, PcapReaderIterator},
 };
 
-/// Room for the blocks of a file at first, and at most; packets have up to 256 KiB (tcpdump's
-/// `MAXIMUM_SNAPLEN`), other blocks of pcapng files may be larger.
-const ROOM: (usize, usize) = (256 << 10, 4 << 20);
+/// Room for the blocks of a file at first: packets have up to 256 KiB (`MAXIMUM_SNAPLEN` of
+/// tcpdump).
+const FIRST_ROOM: usize = 256 << 10;
+
+/// Most room for the blocks of a file: other blocks of pcapng files may be larger than packets.
+const MOST_ROOM: usize = 4 << 20;
 
 /// Largest number of interfaces of a file.
 const MAX_INTERFACES: usize = 4096;
@@ -70,11 +73,11 @@ pub(super) struct Records {
 
 impl Records {
     pub(super) fn new(file: impl Read + Send + 'static) -> Result<Self, Broken> {
-        let reader = create_reader(ROOM.0, file).map_err(|error| match error {
+        let reader = create_reader(FIRST_ROOM, file).map_err(|error| match error {
             PcapError::ReadError => Broken::Unreadable,
             _ => Broken::NoCapture,
         })?;
-        Ok(Self { reader, interfaces: Vec::new(), room: ROOM.0, last: Duration::ZERO })
+        Ok(Self { reader, interfaces: Vec::new(), room: FIRST_ROOM, last: Duration::ZERO })
     }
 
     /// Passes the next packet to `with`, and returns the outcome; `None` at the end of the file.
@@ -99,11 +102,12 @@ impl Records {
                 Err(PcapError::UnexpectedEof) => return Err(Broken::CutShort(at)),
                 Err(PcapError::Incomplete(_)) => {
                     self.reader.refill().map_err(|_| Broken::Unreadable)?;
+                    // Nothing was added to the block, though the file goes on.
                     if self.reader.data().len() == before && !self.reader.reader_exhausted() {
                         return Err(Broken::Damaged(at));
                     }
                 }
-                Err(PcapError::BufferTooSmall) if self.room < ROOM.1 => {
+                Err(PcapError::BufferTooSmall) if self.room < MOST_ROOM => {
                     self.room *= 2;
                     self.reader.grow(self.room);
                 }

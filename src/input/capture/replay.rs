@@ -60,14 +60,16 @@ pub struct CaptureReplay {
     begin: Option<(Duration, Instant)>,
     /// Losses that are counted.
     known: Losses,
-    /// Number of frames that the source refused, and the reason of the first one.
-    refused: (u64, Option<PushError>),
+    /// Number of frames that the source refused.
+    refused: u64,
+    /// Reason for which the first of them was refused.
+    refusal: Option<PushError>,
 }
 
 impl CaptureReplay {
     /// Creates the replay of a capture to a source with these front ends.
     pub fn new(capture: Capture, speed: ReplaySpeed, front_ends: FrontEnds) -> Self {
-        Self { capture, speed, front_ends, begin: None, known: Losses::default(), refused: (0, None) }
+        Self { capture, speed, front_ends, begin: None, known: Losses::default(), refused: 0, refusal: None }
     }
 
     /// Replays the capture, until the source's run is over.
@@ -81,6 +83,8 @@ impl CaptureReplay {
         front_ends.end();
     }
 
+    /// Serves the capture as the front end of the source, from the start of the run to the end of
+    /// the files.
     async fn serve_to(mut self, taker: impl Taker) {
         let connected = self.front_ends.connect();
         let mut run = self.front_ends.run();
@@ -93,6 +97,7 @@ impl CaptureReplay {
         std::future::pending::<()>().await;
     }
 
+    /// Passes on the frames of all files. A file that is damaged costs only the rest of it.
     async fn replay(&mut self, taker: &impl Taker) -> Result<(), PushError> {
         let source = taker.source().number();
         loop {
@@ -123,8 +128,8 @@ impl CaptureReplay {
         match taker.take(frame.fragment).await {
             Err(refused @ PushError::Refused(_)) => {
                 self.front_ends.count_malformed();
-                self.refused.0 += 1;
-                self.refused.1.get_or_insert(refused);
+                self.refused += 1;
+                self.refusal.get_or_insert(refused);
                 Ok(())
             }
             taken => taken,
@@ -159,8 +164,8 @@ impl CaptureReplay {
                 "the capture of this source lacks some of what the board sent, or has bytes that are no frame, which are in no event: {counts}; capture with `tcpdump -B 100000 -s 0` before the board connects, and compare what the board sends with `frame` (`evbd frames` decodes the capture)"
             );
         }
-        if let (refused, Some(reason)) = &self.refused {
-            let refused = counted(*refused, "frame");
+        if let Some(reason) = &self.refusal {
+            let refused = counted(self.refused, "frame");
             tracing::warn!(
                 source,
                 "this source did not use {refused} of its capture, which are in no event, and the replay went on: {reason}"

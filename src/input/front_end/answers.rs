@@ -106,6 +106,7 @@ impl Answers {
         self.unsent.put_u64_le(value);
     }
 
+    /// Sends all answers that are not sent yet.
     async fn flush(&mut self) -> io::Result<()> {
         while !self.unsent.is_empty() {
             if self.socket.write_buf(&mut self.unsent).await? == 0 {

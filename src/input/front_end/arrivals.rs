@@ -63,6 +63,7 @@ impl Requests {
 /// A wait for the listener's next request.
 type Request = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// Returns a future that waits for the next request to read out.
 fn next(mut tokens: watch::Receiver<Token>) -> Request {
     Box::pin(async move {
         if tokens.changed().await.is_err() {
@@ -113,6 +114,8 @@ impl Arrivals {
 }
 
 impl AsyncRead for Arrivals {
+    /// Reads bytes of the front end, and answers the listener's request when all that had arrived
+    /// by then is read.
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = into.filled().len();

@@ -126,6 +126,7 @@ impl BoardStream {
         self.front_ends.end();
     }
 
+    /// Connects to the board, and serves its frames until the connection ends; then connects again.
     async fn serve_to(&self, taker: impl Taker) {
         let mut asked = self.front_ends.requests();
         let (mut requests, mut connection) = (Requests::new(), JoinSet::new());
@@ -176,6 +177,8 @@ impl BoardStream {
         }
     }
 
+    /// Tries once to open the address of the board: a TCP connection, a Unix socket, a device or a
+    /// file.
     async fn try_connect(&self, attempts: &mut Attempts) -> io::Result<(Stream, BoardLine)> {
         match &self.place {
             BoardAddress::Tcp(address) => {

@@ -162,6 +162,7 @@ impl BoardDatagrams {
         front_ends.end();
     }
 
+    /// Serves the board's datagrams until the source ends.
     async fn serve_to(mut self, taker: impl Taker) -> Result<(), PushError> {
         let mut asked = self.front_ends.requests();
         let mut log = BoardLog::new(taker.source(), self.front_ends.clone());
@@ -189,8 +190,9 @@ impl BoardDatagrams {
     ///
     /// Cancel safety: what has arrived is decoded, or stays in the socket.
     async fn wait(&mut self, asked: &mut watch::Receiver<u64>) -> Waited {
-        let due = earlier(self.decoder.next_timeout(), Some(self.next_look));
-        let rest = due.map_or(LOOKS, |due| due.since(clock::now()));
+        let next_event = earlier(self.decoder.next_timeout(), Some(self.next_look));
+        // The longest rest is until the next look at the counts of the socket.
+        let rest = next_event.map_or(LOOKS, |next_event| next_event.since(clock::now()));
         let Self { socket, host, of_others, decoder, fragments, front_ends, starts, .. } = self;
         let arrive = poll_fn(|cx| {
             note_start(front_ends, starts, decoder, fragments);

@@ -73,6 +73,7 @@ impl BoardWriter {
     }
 }
 
+/// Writes bytes to a character device, and waits while it is full.
 async fn write_to_device(path: &Path, mut bytes: &[u8]) -> io::Result<()> {
     let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
     let mut device = OpenOptions::new().write(true).custom_flags(flags.bits().cast_signed()).open(path)?;

@@ -53,6 +53,7 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 impl AsyncRead for Device {
+    /// Reads a pipe or device when the kernel says that it is ready, and any other file at once.
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Polled(polled) => Pin::new(polled).poll_read(cx, into),

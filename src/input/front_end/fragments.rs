@@ -94,6 +94,7 @@ pub(super) struct Fragments<S> {
 }
 
 impl<S: AsyncRead + Unpin + Send> Fragments<S> {
+    /// Creates the reader of a front end's fragments, each of at most `limit` bytes.
     pub(super) fn new(stream: S, limit: Bytes, assembly: Arc<Assembly>, front_ends: &FrontEnds) -> Self {
         Self {
             stream: BufReader::with_capacity(FRONT_END_READ, stream),
@@ -134,6 +135,7 @@ impl<S: AsyncRead + Unpin + Send> Fragments<S> {
     /// Reads the preamble, if the connection begins with one.
     pub(super) async fn open(&mut self) -> Result<(), FrontEndError> {
         self.opened = self.read_head().await?;
+        // Without a preamble, these bytes are the head of the first fragment, and are kept for it.
         if self.opened.is_some() && self.head.starts_with(&MARK) {
             self.opened = None;
             let (version, length, flags) = (self.head[4], self.head[5], self.head[6]);

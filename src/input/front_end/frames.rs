@@ -61,6 +61,7 @@ pub(super) struct Frames<S> {
 }
 
 impl<S: AsyncRead + Unpin + Send> Frames<S> {
+    /// Creates the reader of a board's frames.
     pub(super) fn new(
         stream: S,
         decoder: Box<dyn Decode>,
@@ -166,6 +167,7 @@ impl<S: AsyncRead + Unpin + Send> Frames<S> {
             if read == 0 {
                 return Ok(Follows::End);
             }
+            // Bytes that were here when a run started are from before it.
             let starts = self.front_ends.starts();
             if starts != self.starts {
                 (self.starts, self.earlier) = (starts, before);

@@ -67,9 +67,9 @@ fn waiting_for(survey: &Survey) -> Vec<String> {
     let sources = survey.sources.iter().map(|source| (source.presence, source.named()));
     let builders = survey.builders.iter().map(|builder| (builder.presence, builder.named()));
     let peers: Vec<(Presence, String)> = sources.chain(builders).collect();
-    let of = |wanted: fn(Presence) -> bool| -> Vec<String> {
+    let peers_with = |wanted: fn(Presence) -> bool| -> Vec<String> {
         peers.iter().filter(|(presence, _)| wanted(*presence)).map(|(_, name)| name.clone()).collect()
     };
-    let absent = of(|presence| presence == Presence::Absent);
-    if absent.is_empty() { of(|presence| presence != Presence::Up) } else { absent }
+    let absent = peers_with(|presence| presence == Presence::Absent);
+    if absent.is_empty() { peers_with(|presence| presence != Presence::Up) } else { absent }
 }

@@ -114,6 +114,8 @@ impl Aside {
         }
         let (answer, answered) = oneshot::channel();
         self.call(Call::Prepare(answer));
+        // The outer results are those of the time limit and of the thread, and the inner one is
+        // that of the sink.
         match timeout(GRACE, answered).await {
             Ok(Ok(Ok(number))) => Ok(number),
             Ok(Ok(Err(error))) => {
@@ -168,6 +170,7 @@ impl Aside {
         let (answer, answered) = oneshot::channel();
         self.call(Call::Close(answer));
         let (builder, place, offered) = (self.builder, self.place, counted(self.offered, "event"));
+        // The outer results are those of the time limit and of the thread.
         match timeout(GRACE, answered).await {
             Ok(Ok(refused)) if refused + self.left_out == 0 => Some(0),
             Ok(Ok(refused)) => {
@@ -219,6 +222,8 @@ struct Worker {
 }
 
 impl Worker {
+    /// Carries out the calls of the builder until it drops its end. After each batch of events, the
+    /// sink commits.
     async fn run(mut self, mut calls: mpsc::Receiver<Call>) {
         let mut batch = Vec::new();
         while calls.recv_many(&mut batch, WAITING).await > 0 {
@@ -230,6 +235,7 @@ impl Worker {
                         self.take(&event, outcome).await
                     }
                     call => {
+                        // The events before this call must be accepted or refused before it.
                         let outcome = self.commit(outcome).await;
                         self.answer(call).await;
                         outcome
@@ -297,6 +303,7 @@ impl Worker {
         self.refused += self.written.drain(..).filter(is_refused).count() as u64 + more;
     }
 
+    /// Carries out a call that is not an event, and answers it if an answer is waited for.
     async fn answer(&mut self, call: Call) {
         match call {
             Call::Event(_) => {}

@@ -182,6 +182,7 @@ impl ConsumerConnection {
     }
 }
 
+/// Connects to the consumer of the events.
 async fn connect(address: &ConsumerAddress) -> Result<Box<dyn Socket>, ConsumerError> {
     let refused = |error: io::Error| match error.kind() {
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => ConsumerError::Refused,

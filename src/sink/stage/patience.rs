@@ -89,7 +89,7 @@ impl Patience {
     }
 
     /// Notes that the sink accepts events again.
-    pub(super) fn is_over(&mut self) {
+    pub(super) fn end_trouble(&mut self) {
         if let Some((since, _)) = self.trouble.take()
             && self.until.is_none_or(|until| until > Instant::now())
         {

@@ -100,6 +100,8 @@ impl<R: Read + Seek> Entries<R> {
         self.end - self.at
     }
 
+    /// Reads the next entry; `None` at the end, and where a torn entry begins behind which there is
+    /// no whole one.
     fn read(&mut self) -> Result<Option<Entry>, Fault> {
         let mut head = [0; FRAME];
         let left = self.end - self.at;
@@ -154,6 +156,7 @@ impl<R: Read + Seek> Entries<R> {
         Ok(false)
     }
 
+    /// Returns the checksum of the bytes from this place on, or of fewer if the file ends before.
     fn sum_at(&mut self, from: u64, length: usize) -> io::Result<u32> {
         self.input.seek(SeekFrom::Start(from))?;
         let mut digest = Digest::new(Crc32Iscsi);
@@ -228,19 +231,22 @@ fn candidate(bytes: &[u8], left: u64) -> Option<(usize, u32)> {
         varint(&mut rest)?;
         key = varint(&mut rest)?;
     }
-    let rest_of_thing = match key & 7 {
+    // The lower three bits of a field's key are its type: a number, eight bytes, or a length with
+    // bytes.
+    let rest_of_field = match key & 7 {
         0 => varint(&mut rest).map(|_| 0)?,
         1 => 8,
         2 => varint(&mut rest)?,
         _ => return None,
     };
     let used = (start.len() - rest.len()) as u64;
-    (used.checked_add(rest_of_thing) == Some(length as u64)).then_some((length, expected))
+    (used.checked_add(rest_of_field) == Some(length as u64)).then_some((length, expected))
 }
 
 /// Protobuf tag of `Entry.at_ns`: field 1, a varint.
 const AT_NS: u64 = 1 << 3;
 
+/// Takes a variable-length integer of Protobuf from the front of the bytes.
 fn varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0u64;
     for shift in (0..64).step_by(7) {

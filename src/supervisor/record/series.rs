@@ -63,6 +63,7 @@ impl RunSeries {
             return;
         }
         self.points.push(point);
+        // Every second point is dropped, and the next points are twice as far apart.
         if self.points.len() > MAX_POINTS {
             let mut place = 0;
             self.points.retain(|_| {

@@ -118,13 +118,15 @@ impl StateKeeper {
         self.send(self.notes.revision());
     }
 
-    /// Updates the record of a run that is under way, now and then.
+    /// Updates the record of a run that is under way: at once if there are new findings, and else
+    /// now and then.
     pub(in crate::supervisor) fn update(&mut self, core: &SupervisorCore, now: Instant) {
-        let has_new = core.found().0.len() != self.sentences;
-        if now < self.next && !has_new || !core.has_begun() {
+        let has_new_findings = core.found().0.len() != self.sentences;
+        if now < self.next && !has_new_findings || !core.has_begun() {
             return;
         }
         self.look(core, now);
+        // New findings are looked at without delay; everything else waits for its time.
         if now < self.next {
             return;
         }
@@ -200,6 +202,7 @@ impl StateKeeper {
         self.software.insert(peer, version);
     }
 
+    /// Sends a revision of the record to the thread that writes it.
     fn send(&self, revision: Option<Revision>) {
         let Some(revision) = revision else { return };
         let number = revision.record.run.run;

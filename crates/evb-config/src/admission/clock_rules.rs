@@ -25,6 +25,7 @@ pub(super) fn problems(config: &Config, origin: &Origin) -> Vec<Problem> {
     let Some(lead) = clocks.iter().find(|clock| Some(id(clock)) == rules.lead) else {
         return Vec::new();
     };
+    let lead_id = id(lead);
     let at = |source: SourceId, severity, reason, remedy| Problem {
         severity,
         key: "source.clock".to_owned(),
@@ -35,22 +36,22 @@ pub(super) fn problems(config: &Config, origin: &Origin) -> Vec<Problem> {
     if clocks.len() == 1 {
         let reason = format!(
             "only source {} has a `clock`, and timestamps can be compared only between two clocks: a board that misses a trigger would not be noticed",
-            lead.0
+            lead_id
         );
         let remedy =
             "give another source a `clock`, or remove this one: the run starts all the same".to_owned();
-        return vec![at(lead.0, Severity::Warning, reason, remedy)];
+        return vec![at(lead_id, Severity::Warning, reason, remedy)];
     }
     let mut problems: Vec<Problem> = Vec::new();
     if let Some((reason, remedy)) = short_wrap(config, lead, &clocks) {
-        let mut problem = at(lead.0, Severity::Error, reason, remedy);
+        let mut problem = at(lead_id, Severity::Error, reason, remedy);
         if config.alignment.lead.is_some() {
             problem.key = "alignment.lead".to_owned();
             problem.span = origin.span("alignment.lead");
         }
         problems.push(problem);
     }
-    for (source, clock) in clocks.iter().filter(|clock| id(clock) != lead.0) {
+    for (source, clock) in clocks.iter().filter(|clock| id(clock) != lead_id) {
         if let Some((reason, remedy)) = low_tolerance(clock, lead) {
             let reason = format!("source {source}: {reason}");
             problems.push(at(*source, Severity::Warning, reason, remedy));

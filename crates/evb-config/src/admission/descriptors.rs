@@ -65,6 +65,7 @@ impl DescriptorSum {
         self.largest_role = self.largest_role.max(self.needed() - before + OF_PROCESS);
     }
 
+    /// Adds the file descriptors that a role needs.
     fn add_role(&mut self, config: &Config, role: Peer) {
         // Over UDP, a lane has a connection for its handshake and a socket at the source; all lanes
         // of a builder have one socket.

@@ -114,6 +114,7 @@ pub(super) fn nodes(config: &Config, layout: &Layout, asked: Option<f64>) -> Vec
     for load in loads {
         let NodeKind::Trunk(trunk) = layout.kind(load.queue.node) else { continue };
         let trunk = &config.network.trunks[trunk];
+        // Without the sizes of all sources, loads are not known.
         let line = sizes.is_some().then_some(&load);
         let sum = queue_sum(config, (&crossings, &builders), trunk, line.zip(Some(asked)), load.queue);
         if let Some(node) = nodes.get_mut(load.queue.node.get()) {
@@ -131,6 +132,7 @@ struct Builders {
 }
 
 impl Builders {
+    /// Computes budget, burst and pace of each builder.
     fn new(config: &Config) -> Self {
         let burst = |builder| config.lane_pace(builder).map_or(Bytes::ZERO, |pace| pace.burst);
         Self {
@@ -141,6 +143,8 @@ impl Builders {
     }
 }
 
+/// Sums up what meets in one queue of a trunk. `load` has the share of the events that pass this
+/// queue, and the asked rate.
 fn queue_sum(
     config: &Config,
     (crossings, builders): (&Crossings<'_>, &Builders),
@@ -151,12 +155,12 @@ fn queue_sum(
     let cost = config.cost();
     let (sources, lanes) = (crossings.source_count(queue) as u64, crossings.lanes(queue));
     // Line bytes of a whole event's fragments; a part of the events takes this way.
-    let line = load.map(|(load, _)| (on_line(load.fragments, &cost), load.share));
+    let line_and_share = load.map(|(load, _)| (on_line(load.fragments, &cost), load.share));
     let load = load.and_then(|(_, asked)| {
-        let (line, share) = line?;
+        let (line, share) = line_and_share?;
         flow(asked.map(|asked| asked * share), Some(line))
     });
-    let carried = line
+    let carried = line_and_share
         .zip(trunk.rate)
         .map(|((line, share), rate)| rate.bytes_per_second() / (line.count() as f64 * share));
     let capacity = trunk_capacity(trunk, lanes, &cost);

@@ -106,6 +106,8 @@ fn in_frames(config: &Config, rate: Rate) -> Rate {
     config.cost().rate_in(rate, ByteMeasure::Line, ByteMeasure::Buffer)
 }
 
+/// Computes what a port has to bear and how well it is filled, for each of the `times` from a grant
+/// to its data.
 fn port_planning(
     config: &Config,
     sums: &Sums,
@@ -121,7 +123,7 @@ fn port_planning(
     let incast =
         sums.event.burst.map(|event| incast_buffer(sources, frames, event / sources.max(1) / frames));
     let outstanding = outstanding(config, port);
-    let of_each = |of: &dyn Fn(Duration) -> f64| times.iter().map(|time| of(*time)).collect();
+    let of_each = |value: &dyn Fn(Duration) -> f64| times.iter().map(|time| value(*time)).collect();
     PortPlanning {
         name: port.name.clone(),
         incast,
@@ -166,6 +168,7 @@ fn outstanding(config: &Config, port: &PortSum) -> Option<Bytes> {
     }
 }
 
+/// Returns the rates of events that each resource permits; the smallest one limits the system.
 fn bounds(config: &Config, sums: &Sums, ports: &[PortPlanning], paths: &GrantPaths) -> Vec<Bound> {
     let mut bounds = Vec::new();
     let mut add = |resource: String, events_per_s: Option<f64>| {
@@ -183,7 +186,7 @@ fn bounds(config: &Config, sums: &Sums, ports: &[PortPlanning], paths: &GrantPat
         paths.times().iter().copied().enumerate().max_by_key(|(_, time)| *time).unwrap_or_default();
     let narrowest = |of: &dyn Fn(usize, &PortSum) -> Option<f64>| {
         let each = sums.ports.iter().enumerate().filter_map(|(index, port)| Some((of(index, port)?, port)));
-        each.min_by(|a, b| a.0.total_cmp(&b.0))
+        each.min_by(|(one, _), (other, _)| one.total_cmp(other))
     };
     let named = |found: Option<(f64, &PortSum)>, what: &str| {
         found.map(|(events, port)| (format!("{what} {}", port.name), events))
@@ -221,14 +224,14 @@ fn what_is_held(config: &Config) -> &'static str {
 /// every event.
 fn uplink_bound(sums: &Sums) -> Option<(String, f64)> {
     let each = sums.uplinks.iter().filter_map(|uplink| Some((uplink.carried()?, uplink)));
-    let (events, uplink) = each.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let (events, uplink) = each.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
     Some((format!("the link from {}", uplink.name), events))
 }
 
 /// Returns the event rate that the narrowest trunk permits.
 fn trunk_bound(sums: &Sums) -> Option<(String, f64)> {
     let each = sums.nodes.iter().filter_map(|node| Some((node.narrowest()?.0, node)));
-    let (events, node) = each.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let (events, node) = each.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
     Some((format!("the {}", node.in_words()), events))
 }
 
@@ -244,7 +247,7 @@ fn held_in_trunk(config: &Config, sums: &Sums, time: Duration) -> Option<(String
             (part < 1.0).then_some((queue.carried? * part, node))
         })
     });
-    let (events, node) = each.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let (events, node) = each.min_by(|(one, _), (other, _)| one.total_cmp(other))?;
     let held = what_is_held(config);
     Some((
         format!("{held} and {time:?} from a builder's request (grant) to its data at {}", node.in_words()),

@@ -196,6 +196,7 @@ fn paced_ports(config: &Config, ports: &[PortSum]) -> Option<Objection> {
     ))
 }
 
+/// Checks that the paces of the lanes from a source's link do not exceed its rate together.
 fn paced_uplinks(config: &Config, uplinks: &[UplinkSum]) -> Option<Objection> {
     let each = uplinks.iter().map(|uplink| (uplink.paced, &uplink.name, uplink.rate));
     let (paced, name, link) = paced(config, each)?;

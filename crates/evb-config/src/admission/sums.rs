@@ -149,6 +149,7 @@ pub fn sums(config: &Config, machine: Machine) -> Sums {
     sums
 }
 
+/// Computes the sizes of an event, as far as the sizes of fragments are known.
 fn event(config: &Config) -> EventSum {
     let cost = config.cost();
     let sizes: Option<Vec<Bytes>> = config.sources.iter().map(SourceEntry::mean_in_lane).collect();
@@ -167,6 +168,7 @@ fn trunk_above(layout: &Layout, node: NodeIndex) -> Option<usize> {
     layout.topology.node(node)?.parent.map(NodeIndex::get)
 }
 
+/// Computes the load of each port and what may be under way to it.
 fn ports(config: &Config, layout: &Layout, event: &EventSum, asked: Option<f64>) -> Vec<PortSum> {
     let cost = config.cost();
     let chunk = cost.buffer(config.shaping.chunk);
@@ -196,6 +198,7 @@ fn ports(config: &Config, layout: &Layout, event: &EventSum, asked: Option<f64>)
     layout.ports.iter().map(port).collect()
 }
 
+/// Computes the load of each link from sources.
 fn uplinks(config: &Config, layout: &Layout, asked: Option<f64>) -> Vec<UplinkSum> {
     let cost = config.cost();
     let mut sizes: Vec<(SourceId, Option<Bytes>)> =
@@ -235,7 +238,10 @@ pub(crate) fn narrowest(config: &Config, sums: &Sums) -> Option<(f64, String)> {
         .uplinks
         .iter()
         .filter_map(|uplink| Some((uplink.carried()?, format!("the link from {}", uplink.name))));
-    nodes.chain(ports).chain(uplinks).reduce(|least, next| if next.0 < least.0 { next } else { least })
+    nodes.chain(ports).chain(uplinks).reduce(|least, next| {
+        let ((fewest, _), (events, _)) = (&least, &next);
+        if events < fewest { next } else { least }
+    })
 }
 
 impl PortSum {
@@ -266,6 +272,8 @@ impl UplinkSum {
     }
 }
 
+/// Computes the memory that each builder needs, and its limit. Without a configured limit, the
+/// builders of a host share a part of its memory.
 fn memory(config: &Config, machine: Option<Bytes>) -> Vec<MemorySum> {
     let slots = config.slot_memory() * u64::from(config.slots());
     let mut on_machine: BTreeMap<&str, u64> = BTreeMap::new();

@@ -36,6 +36,7 @@ pub(super) fn frames(config: &Config) -> String {
     page
 }
 
+/// Says what protects the frames of a board from getting into wrong events.
 fn protection(frame: &FrameLayout, has_clock: bool) -> &'static str {
     match (frame.counter.is_some(), has_clock) {
         (true, true) => "lost frames are found by the counter, and confirmed by the clock",
@@ -72,7 +73,7 @@ pub fn picture(frame: &FrameLayout) -> String {
     for start in (0..header).step_by(ROW) {
         let cells: Vec<String> = (start..header.min(start + ROW)).map(|offset| cell(frame, offset)).collect();
         let is_empty = cells.iter().all(|cell| cell == ".");
-        // A long header has few fields.
+        // A long header has few fields, so of several empty rows only the first is drawn.
         if is_empty && std::mem::replace(&mut is_cut, is_empty) {
             continue;
         }

@@ -36,6 +36,7 @@ pub fn head(config: &Config, sums: &Sums, planning: &Planning) -> String {
     lines + &stages(planning) + &frames(config) + &hooks(config)
 }
 
+/// Describes the system in a line.
 fn system(config: &Config, sums: &Sums) -> String {
     let roles =
         format!("{}, {}", counted(config.sources.len(), "source"), counted(config.builders.len(), "builder"));

@@ -75,6 +75,7 @@ pub fn json(found: Option<(&Config, &Sums, &GrantPaths)>, problems: Option<&Prob
     })
 }
 
+/// Returns the planning of each port.
 fn planned(planning: &Planning) -> Vec<Value> {
     let port = |port: &PortPlanning| {
         let stages = of_budget(&planning.paths, port);
@@ -131,6 +132,7 @@ fn micros(time: Option<Duration>) -> Option<f64> {
     time.map(|time| time.as_secs_f64() * 1e6)
 }
 
+/// Returns the sums of a port.
 fn port(port: &PortSum) -> Value {
     json!({
         "port": port.name,
@@ -147,6 +149,7 @@ fn port(port: &PortSum) -> Value {
     })
 }
 
+/// Returns the sums of a link from sources.
 fn uplink(uplink: &UplinkSum) -> Value {
     json!({
         "link": uplink.name,
@@ -190,6 +193,7 @@ fn nodes(config: &Config, sums: &Sums) -> Vec<Value> {
     sums.nodes.iter().map(node).collect()
 }
 
+/// Returns the file descriptors of a host.
 fn descriptors(sum: &DescriptorSum) -> Value {
     json!({
         "host": sum.host,

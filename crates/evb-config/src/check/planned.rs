@@ -46,6 +46,7 @@ fn bear_words(config: &Config) -> String {
     )
 }
 
+/// Returns the cells of a row about what a group of equal ports has to bear.
 fn bear(config: &Config, group: &[&PortPlanning]) -> Vec<String> {
     let port = group[0];
     let buffer = config.network.port_buffer;
@@ -92,6 +93,7 @@ fn fast_hosts(paths: &GrantPaths, groups: &[Vec<&PortPlanning>]) -> String {
            falls to X must hold the buffer (line bytes), or packets are lost; a source that sends at X needs none (`mode = \"token-bucket\"`).\n"
 }
 
+/// Returns the columns of the table about how full ports are.
 fn fill_head(paths: &GrantPaths) -> [&'static str; 6] {
     let path = match paths.origin() {
         PathOrigin::Assumed => "assumed grant path",
@@ -101,6 +103,7 @@ fn fill_head(paths: &GrantPaths) -> [&'static str; 6] {
     ["port", "under way at most", "fills it up to", path, "part of the link", "a full link needs"]
 }
 
+/// Returns the rows about how full a group of equal ports is, one for each time of the grant path.
 fn fill(config: &Config, planning: &Planning, group: &[&PortPlanning]) -> Vec<Vec<String>> {
     let port = group[0];
     let held = match (port.outstanding, config.shaping.mode) {
@@ -215,6 +218,7 @@ fn limits(planning: &Planning) -> String {
     page
 }
 
+/// Groups ports that differ only in their names, so that a table shows them once.
 fn alike(ports: &[PortPlanning]) -> Vec<Vec<&PortPlanning>> {
     let mut groups: Vec<Vec<&PortPlanning>> = Vec::new();
     for port in ports {

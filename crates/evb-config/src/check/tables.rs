@@ -38,6 +38,7 @@ pub(super) fn significant(value: f64) -> String {
     if value < 100.0 { format!("{value:.2}") } else { format!("{value:.0}") }
 }
 
+/// Formats a table whose columns are as wide as their widest cells.
 pub(super) fn table<const N: usize>(title: &str, head: &[&str; N], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());

@@ -44,6 +44,7 @@ const NO_RATE: &str = "not stated, so the load on it is not checked: write `link
 /// The row of port buffers whose size the configuration does not state.
 const NO_BUFFER: &str = "not stated, so the load on it is not checked: write `port_buffer` in [network]";
 
+/// Describes the system, one quantity a line.
 fn system(config: &Config, sums: &Sums) -> String {
     let network = &config.network;
     let unknown = || {
@@ -121,6 +122,7 @@ pub(super) fn switches(sums: &Sums) -> String {
     }
 }
 
+/// Describes the trigger, and how much of what the links carry its rate is.
 fn trigger(config: &Config, sums: &Sums) -> String {
     let kind = match &config.supervisor.trigger {
         TriggerConfig::Periodic { .. } => "periodic".to_owned(),
@@ -142,6 +144,7 @@ fn trigger(config: &Config, sums: &Sums) -> String {
     }
 }
 
+/// Returns the columns of the table of ports.
 fn port_head(config: &Config) -> [&'static str; 7] {
     let (bound, parts) = match config.shaping.mode {
         ShapingMode::Credit => ("budget", "grants"),

@@ -57,6 +57,7 @@ enum Nodes {
 impl Block {
     /// Returns true if two blocks differ only in names and ids.
     fn is_alike(&self, other: &Self) -> bool {
+        // A block may stand for several nodes already, so numbers are compared for each node.
         let nodes = match (&self.nodes, &other.nodes) {
             (Nodes::Trunks(kind, _), Nodes::Trunks(other, _)) => kind == other,
             (Nodes::Ends(kind, ids), Nodes::Ends(other_kind, others)) => {
@@ -75,6 +76,7 @@ impl Block {
                 .all(|(one, child)| one.count / self.count == child.count / other.count)
     }
 
+    /// Merges another block of the same form into this one.
     fn merge(&mut self, other: Self) {
         match (&mut self.nodes, other.nodes) {
             (Nodes::Trunks(_, names), Nodes::Trunks(_, others)) => names.extend(others),
@@ -102,6 +104,7 @@ impl Block {
         }
     }
 
+    /// Returns the name of the block's nodes; `above` is the number of nodes that they are behind.
     fn name(&self, above: usize) -> String {
         match &self.nodes {
             Nodes::Trunks(kind, names) => match names.as_slice() {
@@ -131,6 +134,7 @@ impl Block {
 fn blocks(page: &Page<'_>) -> Vec<Block> {
     let sums = page.sums;
     let mut behind: Vec<Vec<Block>> = vec![Vec::new(); sums.nodes.len() + 1];
+    // Place 0 is the root.
     let place = |node: Option<usize>| node.map_or(0, |node| node + 1);
     for uplink in &sums.uplinks {
         add(&mut behind[place(uplink.trunk)], page.uplink(uplink));
@@ -171,6 +175,7 @@ impl Page<'_> {
         if is_least { "binds".to_owned() } else { String::new() }
     }
 
+    /// Returns the block of a link from sources.
     fn uplink(&self, uplink: &UplinkSum) -> Block {
         let cells = [
             "up".to_owned(),
@@ -184,6 +189,7 @@ impl Page<'_> {
         Block { nodes: Nodes::Ends("source", ids), cells: vec![cells], children: Vec::new(), count: 1 }
     }
 
+    /// Returns the block of a port of builders.
     fn port(&self, port: &PortSum) -> Block {
         let buffer = self.config.network.port_buffer;
         let cells = [
@@ -198,6 +204,7 @@ impl Page<'_> {
         Block { nodes: Nodes::Ends("builder", ids), cells: vec![cells], children: Vec::new(), count: 1 }
     }
 
+    /// Returns the block of a trunk with what is behind it.
     fn trunk(&self, node: &NodeSum, children: Vec<Block>) -> Block {
         let cells = node.queues.iter().map(|queue| {
             [

@@ -84,6 +84,7 @@ impl Form for BitRange {
     type Value = (u8, u8);
     const EXAMPLE: &'static str = "0-23";
 
+    /// Parses two bits in any order, or one bit, and returns the lower and the higher one.
     fn parse(text: &str) -> Result<(u8, u8), String> {
         let (one, other) = text.split_once(['-', ':']).unwrap_or((text, text));
         let bit = |text: &str| text.trim().parse::<u8>().ok().filter(|bit| *bit < 64);

@@ -31,11 +31,11 @@ impl Input {
     pub(crate) fn fixed_size(&self) -> Option<Bytes> {
         let frame = self.frame()?;
         let Extent::Fixed(payload) = frame.extent else { return None };
-        let beside = match frame.keep {
+        let beside_payload = match frame.keep {
             Kept::Frame => u64::from(frame.header) + u64::from(frame.trailer),
             Kept::Payload => 0,
         };
-        Some(Bytes::new(u64::from(payload) + beside))
+        Some(Bytes::new(u64::from(payload) + beside_payload))
     }
 }
 

@@ -111,6 +111,7 @@ impl Form for SenderAddress {
     type Value = Sender;
     const EXAMPLE: &'static str = "192.168.10.16";
 
+    /// Parses a host with or without a port; port 0 is refused.
     fn parse(text: &str) -> Result<Sender, String> {
         if let Ok(Endpoint { host, port: port @ 1.. }) = text.parse() {
             return Ok(Sender { host, port: Some(port) });
@@ -132,24 +133,25 @@ impl GivenPackets {
             None if source.has(&format!("input.packets.{key}")) => None,
             None => Some(None),
         };
-        let all = (read("number", &self.number), read("count", &self.count), read("last", &self.last));
-        let placed = (read("offset", &self.offset), read("total", &self.total));
-        let (number, count, last) = (all.0?, all.1?, all.2?);
-        let (offset, total) = (placed.0?, placed.1?);
+        let number = read("number", &self.number);
+        let (count, last) = (read("count", &self.count), read("last", &self.last));
+        let (offset, total) = (read("offset", &self.offset), read("total", &self.total));
+        // All are read before the first one is given up, so that all mistakes are noted.
+        let (number, count, last, offset, total) = (number?, count?, last?, offset?, total?);
         match (number, offset, total) {
             (Some(number), None, None) => self.numbered(source, number, count, last),
             (None, Some(offset), Some(total)) => {
                 let keys =
                     ["first", "count", "fixed_count", "last"].map(|key| format!("input.packets.{key}"));
-                let beside: Vec<_> = keys.iter().filter(|key| source.has(key)).collect();
-                for key in &beside {
+                let unused_keys: Vec<_> = keys.iter().filter(|key| source.has(key)).collect();
+                for key in &unused_keys {
                     let name = key.trim_start_matches("input.packets.");
                     let remedy =
                         format!("remove `{name}`, or give `number` in place of `offset` and `total`");
                     let reason = format!("packets with an `offset` have no numbers, so `{name}` is not used");
                     source.refuse(key, reason, remedy);
                 }
-                beside.is_empty().then_some(PacketLayout::Placed { offset, total })
+                unused_keys.is_empty().then_some(PacketLayout::Placed { offset, total })
             }
             _ => {
                 let reason = "the keys of `packets` do not tell where a packet belongs in its fragment";
@@ -160,6 +162,8 @@ impl GivenPackets {
         }
     }
 
+    /// Returns the layout of numbered packets. Exactly one key must tell how many packets a
+    /// fragment has.
     fn numbered(
         &self,
         source: &Section<'_>,

@@ -13,9 +13,10 @@ pub(super) fn made_on(
     shared: Option<&MulticastGroup>,
 ) -> Option<MadeOn> {
     if on == Moment::Decision {
-        let beside =
+        // If `on` could not be read, it may have been "multicast", which uses these keys.
+        let unused_keys =
             if source.is_wrong("input.on") { &[][..] } else { &["input.trigger_group", "input.interface"] };
-        for key in beside.iter().filter(|key| source.has(key)) {
+        for key in unused_keys.iter().filter(|key| source.has(key)) {
             let name = key.trim_start_matches("input.");
             let reason = format!("`{name}` is used only with on = \"multicast\"");
             source.refuse(key, reason, format!("remove `{name}`, or write on = \"multicast\""));

@@ -43,6 +43,8 @@ pub(super) enum Behind {
 const LISTED: usize = 8;
 
 impl<'c> Members<'c> {
+    /// Finds for each trunk, source and builder the trunk of which it is a member, and notes
+    /// mistakes.
     pub(super) fn new(
         network: &'c NetworkConfig,
         sources: &'c [SourceEntry],
@@ -80,6 +82,7 @@ impl<'c> Members<'c> {
         self.mistakes.push(Mistake { trunk, reason, remedy: remedy.into() });
     }
 
+    /// Makes what a name stands for members of a trunk.
     fn add(&mut self, names: &Names<'_>, trunk: usize, member: &str) {
         let network = self.network;
         let kind = network.trunks[trunk].kind;
@@ -99,6 +102,7 @@ impl<'c> Members<'c> {
                 One::Source(source) => &mut self.above_source[source],
                 One::Builder(builder) => &mut self.above_builder[builder],
             };
+            // What was a member before stays one of the first trunk, and the second is a mistake.
             let Some(other) = above.replace(trunk) else { continue };
             *above = Some(other);
             if other == trunk {
@@ -214,6 +218,7 @@ struct Names<'c> {
 }
 
 impl<'c> Names<'c> {
+    /// Collects the names under which members can be listed.
     fn new(network: &'c NetworkConfig, sources: &'c [SourceEntry], builders: &'c [BuilderEntry]) -> Self {
         let mut places: BTreeMap<&str, Vec<One>> = BTreeMap::new();
         for (position, source) in sources.iter().enumerate() {

@@ -80,6 +80,8 @@ pub(super) fn advise(arguments: &Numbers, path: Duration) -> Advice {
     Advice { mode, mode_reason, budget, budget_shown, budget_reason, pace, slots, slots_reason }
 }
 
+/// Chooses the mode of shaping, and says why: credit, unless it leaves the link partly idle and
+/// token buckets fit.
 fn mode(arguments: &Numbers, measures: &Measures) -> (ShapingMode, String) {
     let Some(buffer) = arguments.port_buffer else {
         let reason = "with credit, a port loses no packets, but evb must know the size of its buffer: measure it with `evbd probe-buffer`, and give it as --port-buffer";
@@ -132,6 +134,8 @@ fn usual_budget(arguments: &Numbers, cost: &PacketCost, buffer: Bytes) -> Bytes 
     cost.budget(buffer, Some(arguments.link_rate), u64::from(arguments.sources))
 }
 
+/// Chooses the budget: the value for the configuration, unless the default is right; the value to
+/// show; and the reason.
 fn budget(arguments: &Numbers, measures: &Measures, mode: ShapingMode) -> (Option<Bytes>, String, String) {
     let least = full_budget(measures.frames, measures.path);
     match arguments.port_buffer {
@@ -178,9 +182,10 @@ fn slots(arguments: &Numbers, measures: &Measures, held: Option<Bytes>) -> (u32,
     let carried = measures.frames.bytes_per_second() / event;
     let asked = arguments.trigger_rate.map(|rate| rate.hertz() / f64::from(arguments.builders));
     let rate = asked.unwrap_or(carried).min(carried);
-    let beside = measures.path * 2 + HANDLING;
-    let time = measures.event / measures.frames + beside;
-    let under_way = rate * beside.as_secs_f64();
+    // The time of an event besides its time on the link.
+    let overhead = measures.path * 2 + HANDLING;
+    let time = measures.event / measures.frames + overhead;
+    let under_way = rate * overhead.as_secs_f64();
     let of_budget = held.map_or(0.0, |held| held.count() as f64 / event + 1.0);
     let load = rate / carried;
     let (of_chance, reason) = match asked {

@@ -6,6 +6,7 @@ use evb_core::units::{Bytes, Frequency, Rate};
 use super::{Advice, Numbers};
 use crate::ShapingMode;
 
+/// Writes a configuration with the advised values, in which hosts are to be filled in.
 pub(super) fn skeleton(arguments: &Numbers, advice: &Advice) -> String {
     let (sources, builders) = (arguments.sources, arguments.builders);
     let fragment = arguments.event_size.count().div_ceil(u64::from(sources));

@@ -37,6 +37,8 @@ impl Section<'_> {
         self.read_with(&progress)
     }
 
+    /// Reads the section's keys into a struct. After a wrong key, which is noted and left out, the
+    /// reading begins again, so that all mistakes are found.
     fn read_with<T: DeserializeOwned>(&self, progress: &KeysRead) -> Option<T> {
         loop {
             let before = progress.steps();
@@ -150,6 +152,7 @@ impl de::Error for StopReason {
         Self::Wrong { reason: reason.to_owned(), remedy: remedy.to_owned() }
     }
 
+    /// Creates the reason for a value of a wrong type; what was expected may contain a remedy.
     fn invalid_type(_: Unexpected<'_>, wanted: &dyn Expected) -> Self {
         let wanted = wanted.to_string();
         match wanted.split_once(BREAK) {
@@ -173,6 +176,7 @@ struct Table<'r, 't> {
 }
 
 impl Table<'_, '_> {
+    /// Gives the keys of a table to the struct that reads them, and refuses unknown keys.
     fn visit<'de, V: Visitor<'de>>(
         self,
         keys: &'static [&'static str],
@@ -229,10 +233,12 @@ struct Keys<'r, 't> {
 impl<'de> MapAccess<'de> for Keys<'_, '_> {
     type Error = StopReason;
 
+    /// Returns the next key that has a right value, or gets a stand-in.
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, StopReason> {
         let Table { section, progress } = self.table;
         for key in self.keys.by_ref().copied() {
             let path = section.map(|section| section.key_path(key)).unwrap_or_default();
+            // A key that is missing and needed gets a stand-in.
             let is_stand_in = section.is_none() || progress.lacking.borrow().contains(&path);
             let given = section.filter(|_| !is_stand_in).and_then(|section| section.value(key));
             let is_good = given.is_some() && !progress.wrong.borrow().contains(&path);
@@ -245,6 +251,7 @@ impl<'de> MapAccess<'de> for Keys<'_, '_> {
         Ok(None)
     }
 
+    /// Reads the value of the key that was returned last, and notes its place or its fault.
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, StopReason> {
         let Some(value) = self.value.take() else { return Err(StopReason::Noted) };
         let (key, given) = (value.key, value.given);
@@ -323,6 +330,7 @@ impl<'t> Value<'_, 't> {
         let progress = self.table.progress;
         let Some(section) = self.section()? else { return Ok(None) };
         let path = section.key_path("kind");
+        // A kind that was refused before is not refused again; a stand-in takes its place.
         if progress.wrong.borrow().contains(&path) || progress.lacking.borrow().contains(&path) {
             progress.lacking.borrow_mut().insert(path);
             return Ok(None);
@@ -460,6 +468,7 @@ impl<'de> Deserializer<'de> for Value<'_, '_> {
         Table { section: section.as_ref(), progress: self.table.progress }.visit(fields, visitor)
     }
 
+    /// Chooses the variant by the word, or as the name of the enum tells.
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         name: &'static str,

@@ -4,7 +4,7 @@
 use core::ops::Range;
 
 use super::{
-    gathered::Gathered,
+    gathered::{Gathered, Reading},
     relation::{DRIFT, Relation},
     ring::RING_READINGS,
     scale::Scale,
@@ -22,9 +22,6 @@ const KNOWN_RATE: f64 = 2e-6;
 const FASTEST_RATE: f64 = 0.3;
 /// Room for the error of a rate in a comparison of intervals.
 const RATE_ROOM: f64 = 4e-6;
-
-/// Event and ticks of a fragment.
-pub(super) type Reading = (u64, u64);
 
 /// The readings of a doubted clock, and the times of the events by the ruler.
 pub(super) struct Case<'a> {
@@ -66,7 +63,35 @@ pub(super) struct Best {
     pub(super) margin: usize,
 }
 
+/// The interval between two readings, beside that of their events.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Interval {
+    /// Excess of the interval by the readings over the interval by the events.
+    pub(super) residual: f64,
+    /// Length by the events.
+    pub(super) elapsed: f64,
+    /// Time of the later event.
+    pub(super) end: i64,
+}
+
+/// A deviation of a clock's rate that was measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MeasuredRate {
+    /// Deviation from the declared rate, as a part of it.
+    pub(super) rate: f64,
+    /// Uncertainty of the deviation.
+    pub(super) error: f64,
+}
+
+impl MeasuredRate {
+    /// Returns true if the rate differs by more than the declared accuracies of the clocks explain.
+    pub(super) fn is_wrong(self, scale: &Scale) -> bool {
+        self.rate.abs() - self.error > scale.rates
+    }
+}
+
 impl Fit {
+    /// Counts a reading that was compared.
     fn add(&mut self, misses: bool) {
         self.misses += usize::from(misses);
         self.tried += 1;
@@ -80,7 +105,8 @@ impl Fit {
 }
 
 impl<'a> Case<'a> {
-    /// Puts a case together; `None` if the ruler or the clock has no reading.
+    /// Puts a case together for a clock that is doubted since the event `since`; `None` if the
+    /// ruler or the clock has no reading.
     pub(super) fn new(
         survey: &'a Survey,
         gathered: &'a Gathered,
@@ -89,17 +115,18 @@ impl<'a> Case<'a> {
         since: u64,
     ) -> Option<Self> {
         let (scale, known) = (*survey.scales.get(clock.get())?, *survey.relations.get(clock.get())?);
-        let mut near = survey.now.1;
-        let time = |(event, ticks): &Reading| {
-            near = gathered.host(*event).unwrap_or(near);
-            (*event, survey.time(ruler, *ticks, near))
+        // Where the host's time of a trigger is not known, that of the event before it serves.
+        let mut near = survey.now.host;
+        let time = |reading: &Reading| {
+            near = gathered.host(reading.event).unwrap_or(near);
+            (reading.event, survey.time(ruler, reading.ticks, near))
         };
         let times: Vec<_> = gathered.readings(ruler).iter().map(time).collect();
-        let (first, last) = (times.first()?.0, times.last()?.0);
-        // Rings end at different events.
+        let ((first, _), (last, _)) = (*times.first()?, *times.last()?);
+        // Rings end at different events, so only readings within those of the ruler are compared.
         let within = |list: &'a [Reading], from: u64, to: u64| {
-            let begin = list.partition_point(|(event, _)| *event < from);
-            let end = list.partition_point(|(event, _)| *event <= to);
+            let begin = list.partition_point(|reading| reading.event < from);
+            let end = list.partition_point(|reading| reading.event <= to);
             list.get(begin..end).unwrap_or_default()
         };
         let all = within(gathered.readings(clock), first, last);
@@ -135,10 +162,10 @@ impl<'a> Case<'a> {
     }
 
     /// Returns residual and limit of a reading on the old relation, at a shift.
-    pub(super) fn residual(&self, (event, ticks): Reading, shift: i64) -> Option<(f64, f64)> {
-        let at = self.time(event, shift)?;
+    pub(super) fn residual(&self, reading: Reading, shift: i64) -> Option<(f64, f64)> {
+        let at = self.time(reading.event, shift)?;
         let limit = self.old.limit(&self.scale, at) + self.survey.room(self.ruler, at);
-        Some((self.old.residual(&self.scale, ticks, at), limit))
+        Some((self.old.residual(&self.scale, reading.ticks, at), limit))
     }
 
     /// Returns true if a reading lies on the old relation, at a shift; `None` if the
@@ -171,18 +198,21 @@ impl<'a> Case<'a> {
     /// Returns true if the interval between two readings fits that of the events, with a shift for
     /// each; `None` if the time of one of the events is not known.
     pub(super) fn interval_fits(&self, pair: &[Reading; 2], shifts: [i64; 2]) -> Option<bool> {
-        let (residual, elapsed, at) = self.interval(pair, shifts)?;
-        let limit = 2.0 * self.scale.tolerance + self.rate_room(at) * elapsed.abs();
-        Some(residual.abs() <= limit)
+        let interval = self.interval(pair, shifts)?;
+        // Each of both readings has its tolerance.
+        let limit = 2.0 * self.scale.tolerance + self.rate_room(interval.end) * interval.elapsed.abs();
+        Some(interval.residual.abs() <= limit)
     }
 
-    /// Returns residual, length and end of the interval between two readings, with a shift for
-    /// each.
-    pub(super) fn interval(&self, pair: &[Reading; 2], shifts: [i64; 2]) -> Option<(f64, f64, i64)> {
-        let [one, other] = pair;
-        let (from, to) = (self.time(one.0, shifts[0])?, self.time(other.0, shifts[1])?);
-        let elapsed = to.wrapping_sub(from) as f64;
-        Some((self.old.interval(&self.scale, one.1, other.1, elapsed), elapsed, to))
+    /// Returns the interval between two readings, with a shift for each; `None` if the time of one
+    /// of the events is not known.
+    pub(super) fn interval(&self, pair: &[Reading; 2], shifts: [i64; 2]) -> Option<Interval> {
+        let [earlier, later] = pair;
+        let begin = self.time(earlier.event, shifts[0])?;
+        let end = self.time(later.event, shifts[1])?;
+        let elapsed = end.wrapping_sub(begin) as f64;
+        let residual = self.old.interval(&self.scale, earlier.ticks, later.ticks, elapsed);
+        Some(Interval { residual, elapsed, end })
     }
 
     /// Returns the largest relative error of the rate, at a time.
@@ -198,25 +228,32 @@ impl<'a> Case<'a> {
         self.is_proven && self.old.bound < KNOWN_RATE
     }
 
-    /// Returns the deviation of the rate that the readings have and the error of this number,
-    /// unless something else happened between them. As long as the rate is not known, readings from
+    /// Returns the deviation of the rate that the readings have, unless something else happened
+    /// between them. As long as the rate is not known, readings from
     /// before the doubt count, too, if they have the same rate.
-    pub(super) fn measured_rate(&self, list: &[Reading]) -> Option<(f64, f64)> {
+    pub(super) fn measured_rate(&self, list: &[Reading]) -> Option<MeasuredRate> {
         let is_smooth = self.fit_of_intervals(self.all, 0).misses == 0;
         let of_all = Some(self.all).filter(|_| is_smooth).and_then(|all| self.steady_rate(all));
         of_all.or_else(|| self.steady_rate(list))
     }
 
-    fn steady_rate(&self, list: &[Reading]) -> Option<(f64, f64)> {
+    /// Returns the deviation of the rate over these readings and the error of this number, if both
+    /// halves of the readings have the same deviation.
+    fn steady_rate(&self, list: &[Reading]) -> Option<MeasuredRate> {
         let (first, middle, last) = (list.first()?, list.get(list.len() / 2)?, list.last()?);
         let slope = |from: &Reading, to: &Reading| {
-            let (residual, elapsed, _) = self.interval(&[*from, *to], [0; 2])?;
-            (elapsed > 0.0).then(|| (residual / elapsed, 2.0 * self.scale.tolerance / elapsed))
+            let Interval { residual, elapsed, .. } = self.interval(&[*from, *to], [0; 2])?;
+            let error = 2.0 * self.scale.tolerance / elapsed;
+            (elapsed > 0.0).then(|| MeasuredRate { rate: residual / elapsed, error })
         };
-        let (one, other, whole) = (slope(first, middle)?, slope(middle, last)?, slope(first, last)?);
-        let is_steady = (one.0 - other.0).abs() <= one.1 + other.1 + 0.3 * whole.0.abs();
-        let rate = self.old.rate + whole.0;
-        (is_steady && rate.abs() < FASTEST_RATE).then_some((rate, whole.1))
+        let (first_half, second_half) = (slope(first, middle)?, slope(middle, last)?);
+        let whole = slope(first, last)?;
+        // The two halves differ only by their measuring errors, and by a small part of the
+        // deviation itself.
+        let difference = (first_half.rate - second_half.rate).abs();
+        let is_steady = difference <= first_half.error + second_half.error + 0.3 * whole.rate.abs();
+        let rate = self.old.rate + whole.rate;
+        (is_steady && rate.abs() < FASTEST_RATE).then_some(MeasuredRate { rate, error: whole.error })
     }
 
     /// Returns true if too few readings could be compared to say that they fit at no shift: of many
@@ -234,21 +271,23 @@ impl<'a> Case<'a> {
     pub(super) fn best(&self, least: usize, fit: impl Fn(i64) -> Fit) -> Option<Best> {
         let mut fits: Vec<(i64, Fit)> = (-SHIFTS..=SHIFTS).map(|shift| (shift, fit(shift))).collect();
         fits.retain(|(_, fit)| fit.tried >= least.max(1));
-        let part = |fit: &Fit| fit.misses * 10_000 / fit.tried;
-        let (shift, best) = *fits.iter().min_by_key(|(shift, fit)| (part(fit), shift.abs()))?;
+        let missed_part = |fit: &Fit| fit.misses * 10_000 / fit.tried;
+        // Of shifts that fit equally well, the smallest one is taken.
+        let (shift, best) = *fits.iter().min_by_key(|(shift, fit)| (missed_part(fit), shift.abs()))?;
         let others = fits.iter().filter(|(other, _)| *other != shift);
-        let next = others.map(|(_, fit)| fit.misses).min().unwrap_or(0);
-        Some(Best { shift, fits: best.holds(), margin: next.saturating_sub(best.misses) })
+        let misses_of_next = others.map(|(_, fit)| fit.misses).min().unwrap_or(0);
+        Some(Best { shift, fits: best.holds(), margin: misses_of_next.saturating_sub(best.misses) })
     }
 
     /// Returns true if a slip by `shift` moves readings by much more than the clock itself may have
     /// moved.
     pub(super) fn is_large(&self, list: &[Reading], shift: i64) -> bool {
         let step = |reading: &Reading| {
-            let (from, to) = (self.time(reading.0, 0)?, self.time(reading.0, shift)?);
+            let (from, to) = (self.time(reading.event, 0)?, self.time(reading.event, shift)?);
             Some(to.wrapping_sub(from).unsigned_abs() as f64)
         };
         let mut steps: Vec<f64> = list.iter().filter_map(step).collect();
+        // Triggers that are too close to each other do not show a slip.
         steps.retain(|step| *step > 4.0 * self.scale.tolerance);
         let limits = list.iter().filter_map(|reading| self.residual(*reading, shift));
         let room = limits.map(|(_, limit)| limit).fold(0.0, f64::max);
@@ -259,8 +298,8 @@ impl<'a> Case<'a> {
 /// Returns the readings that can belong to events at a shift. The first fragments after a trigger
 /// that a board had twice belong to none: the events before them have their own.
 fn placed(list: &[Reading], shift: i64) -> &[Reading] {
-    let first = list.first().map_or(0, |(event, _)| event.saturating_add_signed(-shift.min(0)));
-    &list[list.partition_point(|(event, _)| *event < first)..]
+    let first = list.first().map_or(0, |reading| reading.event.saturating_add_signed(-shift.min(0)));
+    &list[list.partition_point(|reading| reading.event < first)..]
 }
 
 /// Returns the median of numbers without NaN; `None` if there are none.

@@ -128,6 +128,8 @@ impl Explanation {
     }
 }
 
+/// Describes a slip by `shift` events: a positive shift means missed triggers, a negative one
+/// triggers that were counted twice.
 fn slip(shift: i64, offset_is_new: bool) -> String {
     let count = shift.unsigned_abs();
     let (how, whose) = match shift > 0 {

@@ -5,7 +5,7 @@ mod vote;
 use super::{
     clock::{DetectorClock, choose_lead},
     scale::{SECOND, Scale},
-    survey::{Doubt, Known, Survey, between},
+    survey::{Doubt, Known, Present, Survey, between},
     track::{Change, Sight, Standing, Track},
 };
 use crate::{event::Alignment, id::EventId, index::ClockIndex, time::Instant};
@@ -77,8 +77,7 @@ pub struct Guard {
     lead: usize,
     /// The lead for which the clocks are declared.
     declared_lead: usize,
-    /// Time of the last event by the lead, and by the host.
-    now: (i64, Instant),
+    now: Present,
     /// True once the lead has set the zero of time.
     has_begun: bool,
     /// Largest difference between a trigger's time on the host and the lead's time.
@@ -112,7 +111,7 @@ impl Guard {
             watched: clocks.iter().map(watched).collect(),
             lead: lead.get(),
             declared_lead: lead.get(),
-            now: (0, Instant::ZERO),
+            now: Present { lead: 0, host: Instant::ZERO },
             has_begun: false,
             leap: LEAP,
             absent: 0,
@@ -154,6 +153,7 @@ impl Guard {
         let near = self.near(host);
         let lead = &self.watched[self.lead];
         let (at, rounded) = lead.track.relation.time(&lead.scale, lead_ticks, near);
+        // A calm event needs no vote: the lead did not leap, and all readings agree.
         let mut is_calm = at.wrapping_sub(near).unsigned_abs() <= self.leap && lead.track.is_calm();
         for (position, (watched, reading)) in self.watched.iter_mut().zip(readings).enumerate() {
             if let (Some(ticks), true) = (*reading, position != self.lead) {
@@ -165,13 +165,15 @@ impl Guard {
             lead.compare(lead_ticks, at, 0.0);
             return self.settle(event, host, readings, Ruled { at, by: self.lead, follow: true });
         }
+        // The lead defines the time of the event, and the relations of the other clocks follow.
         lead.track.lead(lead_ticks, at, rounded);
         for (position, (watched, reading)) in self.watched.iter_mut().zip(readings).enumerate() {
             if let (Some(ticks), true) = (*reading, position != self.lead) {
                 watched.track.follow(&watched.scale, ticks, at, watched.residual);
             }
         }
-        (self.now, self.is_calm) = ((at, host), true);
+        self.now = Present { lead: at, host };
+        self.is_calm = true;
         Observation { calm: true, ..Observation::default() }
     }
 
@@ -182,7 +184,8 @@ impl Guard {
     /// Returns the time by the lead that the host's time suggests.
     #[inline]
     fn near(&self, host: Instant) -> i64 {
-        if self.leap == u64::MAX { self.now.0 } else { self.now.0.wrapping_add(between(self.now.1, host)) }
+        let Present { lead, host: last } = self.now;
+        if self.leap == u64::MAX { lead } else { lead.wrapping_add(between(last, host)) }
     }
 
     /// Begins, or lets another clock stand in for the lead. Time then has the uncertainty of that
@@ -228,6 +231,8 @@ impl Guard {
         }
     }
 
+    /// Makes a clock the lead. All relations become less certain by what the change of the lead
+    /// costs.
     fn set_lead(&mut self, lead: usize) {
         (self.lead, self.absent) = (lead, 0);
         let is_declared = lead == self.declared_lead;
@@ -247,6 +252,9 @@ impl Guard {
         Some(wide.unwrap_or(first).0)
     }
 
+    /// Sets the zero of time at this event, and anchors all clocks there. An event without the lead
+    /// is skipped, until the lead was absent often enough that the clock with the longest wrap
+    /// takes its place.
     fn begin(&mut self, host: Instant, readings: &[Option<u64>]) {
         if readings.get(self.lead).copied().flatten().is_none() {
             self.absent = self.absent.saturating_add(1);
@@ -256,6 +264,8 @@ impl Guard {
                 let quarter = |clock: &usize| self.watched[*clock].scale.quarter;
                 quarter(one).total_cmp(&quarter(other))
             });
+            // The lead may only be late, so another clock takes its place after some events without
+            // it.
             let Some(other) = widest.filter(|_| self.absent >= ABSENT) else { return };
             self.set_lead(other);
         }
@@ -265,7 +275,7 @@ impl Guard {
             }
         }
         self.watched[self.lead].track.lock();
-        (self.has_begun, self.absent, self.now) = (true, 0, (0, host));
+        (self.has_begun, self.absent, self.now) = (true, 0, Present { lead: 0, host });
     }
 
     /// Marks all fragments of an event that could not be compared.
@@ -289,6 +299,7 @@ impl Guard {
     ) -> Observation {
         let vote = self.vote(host, readings, &ruled);
         let at = vote.at.unwrap_or(ruled.at);
+        // If the ruling clock is outvoted, no relation follows this event.
         let follow = ruled.follow && vote.at.is_none();
         let mut seen = Observation { tie: vote.is_tie, ..Observation::default() };
         // With more clocks, the next events will tell which of both sides is wrong.
@@ -325,7 +336,8 @@ impl Guard {
             seen.disagree += u32::from(lead.alignment != Alignment::Disagrees);
             lead.alignment = Alignment::Disagrees;
         }
-        (self.now, self.is_calm) = ((at, host), false);
+        self.now = Present { lead: at, host };
+        self.is_calm = false;
         seen
     }
 
@@ -380,7 +392,7 @@ impl Guard {
     /// Returns the relations of all clocks; for a suspect clock, the one on which it was right.
     pub fn survey(&self) -> Survey {
         let known = |watched: &Watched| Known {
-            relation: watched.track.proven(self.now.0),
+            relation: watched.track.proven(self.now.lead),
             is_proven: watched.track.was_locked,
             is_suspect: watched.track.standing == Standing::Suspect,
         };

@@ -133,10 +133,13 @@ impl Inquiry {
         judged.filter(|(_, begin)| *begin == Begin::Seen).map(|(finding, _)| finding)
     }
 
-    /// Returns what happened, and what is known of its begin.
+    /// Returns what happened, and what is known of its begin; `None` if more events are needed. With
+    /// `is_last`, no more events follow.
     fn judge(&self, survey: &Survey, gathered: &Gathered, is_last: bool) -> Option<(Finding, Begin)> {
         let no_look_follows = self.looks >= LOOKS.len();
         let unclear = |since| no_look_follows.then(|| Judged::new(Explanation::Unclear, since));
+        // Judges a clock by the times of a ruler. What fits nothing may fit later, with more
+        // readings.
         let judge_beside = |clock, ruler| {
             let case = Case::new(survey, gathered, clock, ruler, self.first);
             let found = case.as_ref().and_then(|case| judge(case, self.suspect, is_last));
@@ -151,6 +154,8 @@ impl Inquiry {
         if let Explanation::Slip { shift, .. } = found.verdict {
             let jury = Jury::new(survey, gathered, [clock, ruler], (shift, found.since));
             is_disputed = jury.is_tie.unwrap_or(is_disputed);
+            // The vote is against the ruler, so the accused clock is judged beside one of the
+            // largest group.
             if jury.ruler != ruler {
                 clock = jury.accused;
                 let is_slip = |found: &Judged| matches!(found.verdict, Explanation::Slip { .. });

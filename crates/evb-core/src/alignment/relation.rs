@@ -71,6 +71,7 @@ impl Relation {
             let whole = later as i64;
             return (self.at.wrapping_add(whole), later - whole as f64);
         }
+        // The residual at `near` says how much later the reading was.
         let residual = self.residual(scale, ticks, near);
         let later = (residual / (1.0 + self.rate)) as i64;
         (near.wrapping_add(later), residual - later as f64 * (1.0 + self.rate))

@@ -6,7 +6,7 @@ use super::{
     clock::{ClockWrap, DetectorClock, choose_lead},
     relation::Relation,
     scale::Scale,
-    survey::{Doubt, Known, Survey},
+    survey::{Doubt, Known, Present, Survey},
 };
 use crate::{
     id::{EventId, SourceId},
@@ -40,6 +40,7 @@ impl GuardedClocks {
         let mut clocks: Vec<_> = begin.clocks.iter().filter_map(clock_of).collect();
         clocks.sort_unstable_by_key(|(source, _)| *source);
         clocks.dedup_by_key(|(source, _)| *source);
+        // The message has the id plus 1, and 0 for no lead.
         let lead = begin.lead.checked_sub(1).and_then(|id| u16::try_from(id).ok()).map(SourceId::new);
         let mut guarded = Self { clocks, lead: None, host_times: begin.host_times };
         guarded.lead = lead.and_then(|source| guarded.index(source));
@@ -174,8 +175,8 @@ impl Survey {
         };
         ClockRelations {
             lead: self.lead as u32,
-            at: self.now.0.cast_unsigned(),
-            host_ns: self.now.1.as_nanos(),
+            at: self.now.lead.cast_unsigned(),
+            host_ns: self.now.host.as_nanos(),
             clocks: self.relations.iter().map(of_clock).collect(),
         }
     }
@@ -204,7 +205,7 @@ pub fn survey_of(message: &ClockRelations, clocks: &GuardedClocks) -> Result<Sur
         relations: relations.ok_or_else(|| fault("a relation has a number that cannot be"))?,
         scales,
         lead,
-        now: (message.at.cast_signed(), Instant::from_nanos(message.host_ns)),
+        now: Present { lead: message.at.cast_signed(), host: Instant::from_nanos(message.host_ns) },
     })
 }
 
@@ -226,11 +227,12 @@ fn known_of(message: &ClockRelation) -> Option<Known> {
 /// Returns readings, the newest first, as a message.
 pub fn readings_message(question: u32, readings: impl Iterator<Item = (u64, u64)>) -> Readings {
     let mut message = Readings { question, ..Readings::default() };
-    let mut last = (0u64, 0u64);
+    let (mut last_event, mut last_ticks) = (0u64, 0u64);
     for (event, ticks) in readings {
-        message.events.push(last.0.wrapping_sub(event));
-        message.ticks.push(last.1.wrapping_sub(ticks));
-        last = (event, ticks);
+        // Differences to the reading before are small numbers, which take few bytes.
+        message.events.push(last_event.wrapping_sub(event));
+        message.ticks.push(last_ticks.wrapping_sub(ticks));
+        (last_event, last_ticks) = (event, ticks);
     }
     message
 }
@@ -244,8 +246,10 @@ pub fn readings_of(message: &Readings) -> Result<impl Iterator<Item = (u64, u64)
         return Err(MalformedMessage { message: "Readings", problem: "events and ticks differ in number" });
     }
     let pairs = message.events.iter().zip(&message.ticks).take(MOST_READINGS);
+    // Each entry is the difference to the one before.
     Ok(pairs.scan((0u64, 0u64), |last, (event, ticks)| {
-        *last = (last.0.wrapping_sub(*event), last.1.wrapping_sub(*ticks));
+        let (last_event, last_ticks) = *last;
+        *last = (last_event.wrapping_sub(*event), last_ticks.wrapping_sub(*ticks));
         Some(*last)
     }))
 }

@@ -47,6 +47,7 @@ impl Scale {
             per_unit: 1.0 / tick,
             tolerance,
             declared: tolerance,
+            // Parts per million become parts, with a margin of a quarter.
             accuracy: 1.25e-6 * clock.accuracy,
             rates: 1.25e-6 * (clock.accuracy + lead_accuracy),
             quarter: 0.25 * tick * ticks,

@@ -125,6 +125,8 @@ impl StreamGuard {
         self.watched
     }
 
+    /// Counts an event, and for each clock with a reading whether the reading agrees by the guard
+    /// of this time scale.
     fn count(&mut self, scale: usize, event: EventId, readings: &[Option<u64>], disagrees: bool) {
         self.watched.events += 1;
         self.watched.disagreeing += u64::from(disagrees);
@@ -142,6 +144,7 @@ impl StreamGuard {
         }
     }
 
+    /// Adds a doubt to the open inquiry about its clock, or opens an inquiry.
     fn inquire(&mut self, doubt: &Doubt, scale: usize, event: EventId) {
         if let Some(open) = &mut self.inquiries[doubt.clock] {
             return open.inquiry.add(doubt);
@@ -199,10 +202,11 @@ impl StreamGuard {
 
     /// Notes a finding of the inquiry about a clock. It may accuse the one beside it.
     fn note(&mut self, mut found: Finding, asked: ClockIndex, survey: &Survey) {
-        let mut own = self.watched.findings.iter().filter(|known| known.clock == found.clock);
+        let mut of_clock = self.watched.findings.iter().filter(|of_clock| of_clock.clock == found.clock);
         let goes_on = |last: &Finding| found.verdict.goes_on(last.verdict, survey.is_proven(found.clock));
-        let is_repeated = own.clone().next_back().is_some_and(goes_on);
-        if is_repeated || found.clock != asked && own.any(|known| known.until.is_none()) {
+        let is_repeated = of_clock.clone().next_back().is_some_and(goes_on);
+        // Another clock that is accused has a finding already, if one of its findings has no end.
+        if is_repeated || found.clock != asked && of_clock.any(|of_clock| of_clock.until.is_none()) {
             return;
         }
         if found.verdict.is_misaligned() && found.clock == asked {

@@ -29,8 +29,16 @@ pub struct Survey {
     pub(super) relations: Vec<Known>,
     /// The clock that counts time.
     pub(super) lead: usize,
-    /// Time of the last event by the lead, and by the host.
-    pub(super) now: (i64, Instant),
+    pub(super) now: Present,
+}
+
+/// The time of the last event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Present {
+    /// The time by the lead.
+    pub(super) lead: i64,
+    /// The time by the host.
+    pub(super) host: Instant,
 }
 
 /// A relation that a builder reports.
@@ -103,7 +111,7 @@ impl Survey {
 
     /// Returns the time of a reading that was taken at about `host`.
     pub(super) fn time(&self, ruler: ClockIndex, ticks: u64, host: Instant) -> i64 {
-        let near = self.now.0.wrapping_add(between(self.now.1, host));
+        let near = self.now.lead.wrapping_add(between(self.now.host, host));
         self.relations[ruler.get()].relation.time(&self.scales[ruler.get()], ticks, near).0
     }
 }

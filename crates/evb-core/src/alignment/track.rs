@@ -185,6 +185,8 @@ impl Track {
         }
         let moved = self.relation.moved(elapsed);
         let is_blurred = self.relation.blur > 0.0;
+        // The more the clock may have moved since the anchor, the more a single reading tells.
+        // While it has hardly moved, readings count little, so that their noise averages out.
         let gain = if moved * 32.0 < scale.tolerance {
             GAIN
         } else {
@@ -220,10 +222,12 @@ impl Track {
     /// Corrects the rate by the phase corrections of a block.
     #[cold]
     fn correct_rate(&mut self, scale: &Scale) {
-        let block = self.relation.elapsed(self.block_at).abs();
-        if block > 0.0 && scale.rates > 0.0 {
-            let error = 2.0 * scale.tolerance / block + DRIFT * block;
-            let rate = self.relation.rate + self.corrected / block;
+        let length = self.relation.elapsed(self.block_at).abs();
+        if length > 0.0 && scale.rates > 0.0 {
+            // The tolerances of the first and the last reading, and the drift of the rate
+            // meanwhile.
+            let error = 2.0 * scale.tolerance / length + DRIFT * length;
+            let rate = self.relation.rate + self.corrected / length;
             self.relation.set_rate(rate, error.min(scale.rates));
             self.rate_is_wrong |= rate.abs() > 1.25 * scale.rates + error;
         }
@@ -251,6 +255,9 @@ impl Track {
         }
     }
 
+    /// Judges a reading while the clock is learnt: after [`LEARNT`] agreements the clock is locked,
+    /// and after [`FAILURES`] disagreements it is suspect. Each disagreement begins the learning
+    /// again.
     fn learn(&mut self, scale: &Scale, sight: &Sight) -> (Alignment, Change) {
         if sight.residual.abs() <= sight.limit {
             if sight.follow {
@@ -264,6 +271,7 @@ impl Track {
             }
             return (Alignment::Unknown, self.suspect_rate(sight.event));
         }
+        // An event whose time is in doubt teaches nothing.
         if !sight.follow {
             return (Alignment::Unknown, Change::None);
         }
@@ -281,6 +289,8 @@ impl Track {
         (Alignment::Disagrees, Change::Suspected)
     }
 
+    /// Judges a reading of a locked clock. Each disagreement adds to the score, each agreement
+    /// takes a small part back, and from [`SUSPECT`] on the clock is suspect.
     fn keep(&mut self, scale: &Scale, sight: &Sight) -> (Alignment, Change) {
         if sight.residual.abs() <= sight.limit {
             self.score = (self.score - FORGIVEN).max(0.0);
@@ -296,12 +306,15 @@ impl Track {
         // The fragments of an earlier event may come later.
         let is_earlier = sight.event < self.first_bad;
         self.first_bad = self.first_bad.min(sight.event);
+        // A disagreement of which nobody knows who is wrong counts little.
         self.score += if sight.undecided { FORGIVEN } else { 1.0 };
+        // Disagreements of equal size tell a jump of the clock from noise.
         let is_equal = self.equal > 0 && (sight.residual - self.away).abs() <= 2.0 * sight.limit;
         self.equal = if is_equal { self.equal.saturating_add(1) } else { 1 };
         self.away = sight.residual;
         if self.score >= SUSPECT {
             (self.standing, self.returned) = (Standing::Suspect, 0);
+            // If the clock returns, it returns to what held before.
             (self.before, self.has_before) = (self.relation, true);
             return (Alignment::Disagrees, Change::Suspected);
         }
@@ -319,7 +332,10 @@ impl Track {
         Change::Suspected
     }
 
+    /// Judges a reading of a suspect clock: after [`BACK`] agreements the clock is believed again,
+    /// with the relation from before the suspicion.
     fn watch(&mut self, scale: &Scale, sight: &Sight) -> (Alignment, Change) {
+        // After a jump of constant size, the residual still changes a little with the rates.
         let room = (STRETCH * self.away.abs()).min(4.0 * scale.tolerance);
         if sight.residual.abs() > sight.limit + room {
             if self.returned > 0 && self.has_before {

@@ -155,6 +155,8 @@ impl Widener {
         }
     }
 
+    /// Places a value at the expected one or ahead of it: the fragment is the next one, or follows
+    /// a gap, unless the leap is too large to be a gap or the counter may have wrapped meanwhile.
     fn forward(&mut self, event: EventId, value: u64, distance: i64, decided: EventId) -> Widened {
         let (missing, farthest) = (distance.unsigned_abs(), self.farthest());
         let is_near = event.number().abs_diff(decided.number()) <= farthest;
@@ -185,6 +187,8 @@ impl Widener {
         }
     }
 
+    /// Places a value behind the expected one: the fragment is a repeated one, or a late one that
+    /// was missing. A second contradiction in a row means that the counter fell.
     fn backward(
         &mut self,
         event: EventId,
@@ -204,6 +208,7 @@ impl Widener {
         if self.is_fresh {
             return Widened::Late(event);
         }
+        // The bit of this event in `seen`, whose bit 0 is the newest event.
         let bit = 1u64 << (back - 1);
         if self.seen & bit == 0 {
             self.seen |= bit;
@@ -218,7 +223,8 @@ impl Widener {
         Widened::Repeat(event)
     }
 
-    /// Handles a value that is too far from the expected one.
+    /// Handles a value that is too far from the expected one. Two such values in a row that fell
+    /// show a reset, after which no fragment has a place.
     fn stray(&mut self, value: u64, distance: i64) -> Widened {
         let (continues, fell) = (self.continues_astray(value), distance < 0 && !self.is_fresh);
         if continues && fell {

@@ -30,14 +30,18 @@ pub(crate) struct EventGuard {
     learnt_after: Vec<EventId>,
     /// True if there are doubts or returns to report.
     has_news: bool,
-    /// Time from which reports are counted, and their number.
-    counted: (Instant, u32),
+    /// Time from which reports are counted.
+    counted_since: Instant,
+    /// Number of reports since then.
+    reports: u32,
     /// Heartbeat interval of the builder.
     interval: Duration,
     /// Time of the next look at what the guard has learnt.
     next_look: Instant,
-    /// Time and number of clocks of the last report of what the guard has learnt.
-    told: (Instant, usize),
+    /// Time of the last report of what the guard has learnt.
+    told_at: Instant,
+    /// Number of clocks that were learnt by then.
+    told_clocks: usize,
 }
 
 impl EventGuard {
@@ -68,10 +72,12 @@ impl EventGuard {
             clocks,
             guard,
             has_news: false,
-            counted: (Instant::ZERO, 0),
+            counted_since: Instant::ZERO,
+            reports: 0,
             interval,
             next_look: Instant::ZERO,
-            told: (Instant::ZERO, 0),
+            told_at: Instant::ZERO,
+            told_clocks: 0,
         })
     }
 
@@ -106,6 +112,7 @@ impl EventGuard {
                 next = parts.next();
             }
             let found = next.filter(|(_, part)| part.source == source);
+            // A clock that is learnt again counts from a later event on.
             *reading = found.filter(|_| event.id > *after).map(|(_, part)| part.timestamp.ticks());
             *place = found.map(|(index, _)| index);
         }
@@ -117,8 +124,9 @@ impl EventGuard {
             self.next_look = now + self.interval;
             let survey = self.guard.survey();
             let learnt = survey.proven();
-            if learnt > self.told.1 || (learnt > 0 && now.since(self.told.0) >= LEARNT) {
-                self.told = (now, learnt);
+            // The supervisor is told when more clocks are learnt, and again now and then.
+            if learnt > self.told_clocks || (learnt > 0 && now.since(self.told_at) >= LEARNT) {
+                (self.told_at, self.told_clocks) = (now, learnt);
                 let relations = Some(survey.message());
                 return Some(AlignmentReport { relations, ..AlignmentReport::default() });
             }
@@ -126,10 +134,11 @@ impl EventGuard {
         if !self.has_news || self.next_doubts().is_some_and(|due| due > now) {
             return None;
         }
-        if now.since(self.counted.0) >= self.interval {
-            self.counted = (now, 0);
+        // Reports about doubts are counted in each interval, because their number is limited.
+        if now.since(self.counted_since) >= self.interval {
+            (self.counted_since, self.reports) = (now, 0);
         }
-        self.counted.1 += 1;
+        self.reports += 1;
         Some(self.take_report())
     }
 
@@ -138,6 +147,8 @@ impl EventGuard {
         self.has_news.then(|| self.take_report())
     }
 
+    /// Returns what the guard has found since the last call: new doubts, the clocks that are
+    /// believed again, and with any doubt the relations of all clocks.
     fn take_report(&mut self) -> AlignmentReport {
         self.has_news = false;
         let mut report = AlignmentReport::default();
@@ -160,15 +171,15 @@ impl EventGuard {
 
     /// Returns the time at which the next report of doubts may be sent; `None` if there is none.
     fn next_doubts(&self) -> Option<Instant> {
-        let (since, count) = self.counted;
-        self.has_news.then(|| if count < REPORTS { since } else { since + self.interval })
+        let since = self.counted_since;
+        self.has_news.then(|| if self.reports < REPORTS { since } else { since + self.interval })
     }
 
     /// Lets the next reports repeat all doubts that last and what the guard has learnt, because the
     /// supervisor may not know them.
     pub(crate) fn report_again(&mut self) {
         self.has_news |= self.guard.doubt_again();
-        self.told = (Instant::ZERO, 0);
+        (self.told_at, self.told_clocks) = (Instant::ZERO, 0);
     }
 
     /// Takes the timestamps of a source behind the event `after` as the right ones.
@@ -176,7 +187,7 @@ impl EventGuard {
         if let Some(clock) = self.clocks.index(source) {
             self.guard.learn(clock);
             self.learnt_after[clock.get()] = after;
-            self.told.1 = self.told.1.saturating_sub(1);
+            self.told_clocks = self.told_clocks.saturating_sub(1);
         }
     }
 

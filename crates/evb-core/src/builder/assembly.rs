@@ -364,6 +364,7 @@ impl Assembly {
         event.fragments.clear();
         for (index, part) in self.parts.iter_mut().enumerate() {
             let place = match core::mem::take(&mut part.place) {
+                // Memory of a fragment that has not arrived whole.
                 PartPlace::Own(memory) if !self.arrived.contains(index) => {
                     pool.give(index, memory);
                     continue;

@@ -23,6 +23,7 @@ impl<P: GrantPolicy> BuilderCore<P> {
         if count > slots {
             return Err(RosterError::BeyondSlots { count, slots });
         }
+        // This list would grow without a limit under a supervisor that accounts for nothing.
         if self.unaccounted.len() > 2 * slots {
             return Err(RosterError::Unaccounted { count: self.unaccounted.len(), slots });
         }
@@ -40,9 +41,9 @@ impl<P: GrantPolicy> BuilderCore<P> {
             epoch => Epoch::new(epoch),
         };
         // Only messages that name their sources repeat assignments of completed events.
-        let over = if is_named { self.unaccounted.events() } else { Vec::new() };
+        let finished = if is_named { self.unaccounted.events() } else { Vec::new() };
         for (event, triggered_ns) in events {
-            if over.binary_search(&event).is_err() {
+            if finished.binary_search(&event).is_err() {
                 let triggered = self.clock.ours(triggered_ns);
                 let utc = assignments.utc(triggered_ns);
                 self.assign(event, Assigned { triggered, utc, epoch }, &expected, now);
@@ -114,6 +115,8 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.next_heartbeat = now;
     }
 
+    /// Takes an assigned event into a slot. If none is free, one gives way that announcements
+    /// opened without an assignment; without such a slot, the event is reported as lost.
     fn assign(&mut self, event: EventId, assigned: Assigned, expected: &Expected, now: Instant) {
         self.slots.make_room(event, |evicted| self.lanes.note_eviction(evicted));
         if !self.slots.assign(event, assigned, expected, now, |ended| self.lanes.note_end(ended)) {

@@ -27,14 +27,17 @@ impl PeerClock {
         if self.shared || heartbeat.echo_ns == 0 {
             return;
         }
+        // The time of the heartbeat that is echoed, and the time for which the supervisor held it.
         let sent = Instant::from_nanos(heartbeat.echo_ns.saturating_add(heartbeat.echo_delay_ns));
         let round_trip = now.since(sent);
         // Clocks drift, so an old estimate gets worse: 1 µs is added to the best round trip with
         // each heartbeat, until a newer sample is as good.
         let best = self.best_round_trip.map(|best| best + Duration::from_micros(1));
         if best.is_none_or(|best| round_trip <= best) {
-            let theirs = heartbeat.sent_ns.saturating_add(round_trip.as_nanos() as u64 / 2);
-            self.offset = now.as_nanos().wrapping_sub(theirs) as i64;
+            // The answer took half of the round trip, so this is what the supervisor's clock shows
+            // now.
+            let supervisor_now = heartbeat.sent_ns.saturating_add(round_trip.as_nanos() as u64 / 2);
+            self.offset = now.as_nanos().wrapping_sub(supervisor_now) as i64;
             self.best_round_trip = Some(round_trip);
         } else {
             self.best_round_trip = best;

@@ -153,6 +153,8 @@ impl<A: Copy> DatagramEnds<A> {
         })
     }
 
+    /// Hands datagrams of one sender to the lane that their association names. Datagrams for no
+    /// open lane are ignored; a probe is answered.
     fn deliver<P: GrantPolicy>(
         &mut self,
         core: &mut BuilderCore<P>,
@@ -187,6 +189,7 @@ impl<A: Copy> DatagramEnds<A> {
         (core.association(lane) == Some(association)).then_some(lane)
     }
 
+    /// Counts datagrams that are ignored by their fault, and notes the fault for the log.
     fn ignore(&mut self, fault: Unbelieved, datagrams: u32, note: &mut impl FnMut(Noted)) {
         let count = match fault {
             Unbelieved::Datagram(DatagramError::Checksum) => &mut self.counts.damaged,

@@ -48,7 +48,8 @@ impl DelayedLanes {
         self.next
     }
 
-    /// Moves the lanes that have waited long enough into `due`.
+    /// Moves the lanes that have waited long enough into `due`: a lane waits in `fresh` until the
+    /// next tick, and then in `seen` for one more.
     pub(super) fn take_due(&mut self, now: Instant, due: &mut LaneSet) {
         if self.is_empty() {
             self.next = None;

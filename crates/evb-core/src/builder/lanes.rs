@@ -315,6 +315,7 @@ impl<P: GrantPolicy> Lanes<P> {
         if self.lanes[lane].write_datagram(&mut self.ranges, now, into) {
             // The datagram carries a request for lost bytes, so there is room for the next request.
             self.refresh(lane);
+            // Lost bytes are requested by the policy, like new ones.
             self.grants_due |= self.demands[lane].lost.is_some();
         }
     }
@@ -332,6 +333,7 @@ impl<P: GrantPolicy> Lanes<P> {
         if let Some(arrivals) = event.completed_by() {
             let last = self.lanes[arrivals.last].counters_mut();
             last.last += 1;
+            // By how much the last fragment came after the one before it.
             if arrivals.previous_at != Instant::ZERO {
                 last.last_by_ns += arrivals.last_at.since(arrivals.previous_at).as_nanos() as u64;
             }
@@ -454,11 +456,14 @@ impl<P: GrantPolicy> Lanes<P> {
         Ok(())
     }
 
+    /// Acts on what arrived bytes changed in a lane: a commit becomes due, or a fragment in a slot
+    /// is whole.
     fn note_progress(&mut self, lane: LaneIndex, progress: LaneEffect, slots: &mut Slots, now: Instant) {
         match progress {
             LaneEffect::Discarded => self.commits.insert(lane),
             LaneEffect::Partial => {}
             LaneEffect::Whole { slot, is_intact } => {
+                // A damaged fragment is not used, so the source may delete it at once.
                 if !is_intact {
                     self.commits.insert(lane);
                 }
@@ -513,6 +518,8 @@ impl<P: GrantPolicy> Lanes<P> {
         Ok(())
     }
 
+    /// Handles the records in a datagram, which must be announcements. After a gap in the
+    /// announcements, the source is told what is missing.
     fn handle_records(
         &mut self,
         lane: LaneIndex,

@@ -30,6 +30,8 @@ impl Pool {
         self.allocated
     }
 
+    /// Returns memory for `length` bytes of a source: a spare piece if it is large enough, else a
+    /// new one, for which a smaller spare piece is freed.
     pub(super) fn take(&mut self, source: usize, length: usize) -> BytesMut {
         let memory = match self.spare[source].pop() {
             Some(spare) if spare.capacity() >= length => spare,
@@ -44,6 +46,7 @@ impl Pool {
         memory
     }
 
+    /// Takes back memory of a source. Beyond the limit of spare pieces, the memory is freed.
     pub(super) fn give(&mut self, source: usize, mut memory: BytesMut) {
         if self.spare[source].len() < self.limit {
             memory.clear();

@@ -103,6 +103,8 @@ pub(super) struct SourceChange {
 }
 
 impl Rosters {
+    /// Creates the rosters of a builder that has received none, so that all sources count as
+    /// reachable.
     pub(super) fn new(sources: usize) -> Self {
         Self {
             versions: VecDeque::new(),

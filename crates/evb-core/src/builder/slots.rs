@@ -222,6 +222,7 @@ impl Slots {
         let standing = self.rosters.standing();
         if assembly.assigned().is_none() {
             assembly.set_owing(&expected.excluded, &standing.expendable, &standing.sporadic);
+            // Nobody expects fragments of these sources, although they owe them.
             for (spared, cause) in
                 [(&expected.quiet, Cause::NoReadout), (&standing.released, Cause::Released)]
             {
@@ -446,6 +447,7 @@ impl Slots {
         let assembly = &mut self.assemblies[slot.get()];
         assembly.put_off(deadline);
         self.deadlines.push_back((deadline, assembly.event()));
+        // Entries of events that have ended or were put off again are removed now and then.
         if self.deadlines.len() > 2 * self.assemblies.len() {
             let (table, assemblies) = (&self.table, &self.assemblies);
             let slot = |event: EventId| table.slot(event).map(|slot| &assemblies[slot.get()]);
@@ -486,6 +488,7 @@ impl Slots {
         self.over.push_back(slot);
     }
 
+    /// Frees a slot without an outcome of its event, whose announced fragments are refused then.
     fn evict(&mut self, slot: SlotIndex, mut evicted: impl FnMut(&Assembly)) {
         let assembly = &mut self.assemblies[slot.get()];
         evicted(assembly);

@@ -89,6 +89,7 @@ impl StreamReader {
         core: &'a mut BuilderCore<P>,
         lane: LaneIndex,
     ) -> ReadTarget<'a> {
+        // The bytes of a large fragment are read to their final place, without a copy.
         if self.data >= LARGE_FRAGMENT
             && self.buffer.is_empty()
             && let Some((memory, room)) = core.spare_memory(lane)
@@ -96,6 +97,7 @@ impl StreamReader {
             self.buffer.reserve(HEADER_READ);
             return ReadTarget::Fragment { memory, limit: room.min(self.data), buffer: &mut self.buffer };
         }
+        // Behind a large fragment another one may follow, whose bytes shall not come to the buffer.
         let limit = if self.is_large && self.data == 0 { HEADER_READ } else { READ_SIZE };
         self.buffer.reserve(limit);
         ReadTarget::Buffer { buffer: &mut self.buffer, limit }

@@ -40,6 +40,7 @@ impl EventTable {
         let mut at = (gap + 1) & mask;
         while let Some((other, slot)) = self.cells[at] {
             let first_probe = self.first_probe(other);
+            // An entry whose search begins at the gap or before it may move there.
             if (at.wrapping_sub(first_probe) & mask) >= (at.wrapping_sub(gap) & mask) {
                 self.cells[gap] = Some((other, slot));
                 self.cells[at] = None;

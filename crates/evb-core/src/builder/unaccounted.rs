@@ -115,7 +115,7 @@ impl Unaccounted {
             return None;
         }
         let mut message = Completions { before: self.accounted + self.said as u64, ..Completions::default() };
-        let (mut last, mut missing) = (EventId::default(), 0);
+        let (mut last, mut missing_sources) = (EventId::default(), 0);
         for entry in self.entries.range(self.said..) {
             let is_next_complete = message.exceptions.is_empty() && message.complete.len() < MAX_COMPLETE;
             match entry.outcome.as_deref() {
@@ -124,19 +124,20 @@ impl Unaccounted {
                     message.add_absent(&[]);
                 }
                 Some(Outcome::Without(absent))
-                    if is_next_complete && missing + absent.len() <= MAX_MISSING =>
+                    if is_next_complete && missing_sources + absent.len() <= MAX_MISSING =>
                 {
-                    missing += absent.len();
+                    missing_sources += absent.len();
                     message.add(&mut last, entry.event);
                     message.add_absent(absent);
                 }
                 Some(Outcome::Except(exception))
                     if message.exceptions.len() < MAX_EXCEPTIONS
-                        && missing + exception.missing.len() <= MAX_MISSING =>
+                        && missing_sources + exception.missing.len() <= MAX_MISSING =>
                 {
-                    missing += exception.missing.len();
+                    missing_sources += exception.missing.len();
                     message.exceptions.push(Exception::clone(exception));
                 }
+                // The message is full, or the other kind of entry follows.
                 _ => break,
             }
             self.said += 1;
@@ -157,19 +158,19 @@ impl Unaccounted {
         completions: u64,
         mut settle: impl FnMut(LaneIndex, u64),
     ) -> bool {
-        let news = completions.saturating_sub(self.accounted);
-        if news > self.entries.len() as u64 {
+        let newly_accounted = completions.saturating_sub(self.accounted);
+        if newly_accounted > self.entries.len() as u64 {
             return false;
         }
-        for _ in 0..news {
+        for _ in 0..newly_accounted {
             let Some(entry) = self.entries.pop_front() else { break };
             // `drain` would be slower here: it costs more per event than it saves.
             for (lane, start) in core::iter::from_fn(|| self.starts.pop_front()).take(entry.starts.into()) {
                 settle(LaneIndex::new(lane.into()), start);
             }
         }
-        self.accounted += news;
-        self.said = self.said.saturating_sub(news as usize);
+        self.accounted += newly_accounted;
+        self.said = self.said.saturating_sub(newly_accounted as usize);
         true
     }
 

@@ -58,6 +58,7 @@ impl FrameField {
             ByteOrder::Big => word.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)),
             ByteOrder::Little => word.iter().rfold(0, |number, byte| number << 8 | u64::from(*byte)),
         };
+        // The field may be a part of the word.
         Some(number >> self.low & self.bits())
     }
 
@@ -78,6 +79,7 @@ impl FrameField {
         if !(at..end).contains(&offset) {
             return 0;
         }
+        // Place of the byte in the number, counted from the lowest byte.
         let place = match self.order {
             ByteOrder::Big => end - 1 - offset,
             ByteOrder::Little => offset - at,

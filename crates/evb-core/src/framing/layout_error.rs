@@ -127,6 +127,7 @@ impl FrameLayout {
         if end > header as usize { Err(LayoutError::BehindHeader { key, end, header }) } else { Ok(()) }
     }
 
+    /// Checks that the length of a frame can be found, and that nothing comes behind a delimiter.
     fn check_extent(&self) -> Result<(), LayoutError> {
         match &self.extent {
             Extent::Stated { unit: 0, .. } => Err(LayoutError::NoUnit),

@@ -37,6 +37,7 @@ impl Losses {
         *self = self.with(other, u64::saturating_add);
     }
 
+    /// Joins each count with the same count of `other`.
     fn with(&self, other: &Self, join: fn(u64, u64) -> u64) -> Self {
         Self {
             garbage_bytes: join(self.garbage_bytes, other.garbage_bytes),

@@ -82,6 +82,7 @@ impl PacketLayout {
                     LastPacket::Count(count) => Some(count.read(header)?),
                     LastPacket::Mark(last) => (last.read(header)? != 0).then_some(place + 1),
                 };
+                // An end that is too large makes the whole result `None`.
                 (place, Some(end).filter(|end| end.is_none_or(|end| end <= most))?)
             }
         };

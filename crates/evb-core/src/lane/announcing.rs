@@ -92,8 +92,8 @@ impl Announcing {
     /// Returns true if announcements are to be sent now. Up to `few` announcements are sent without
     /// delay.
     pub(crate) fn is_due(&mut self, lane: &OutgoingLane, few: usize, now: Instant) -> bool {
-        let waiting = lane.unannounced();
-        if waiting == 0 {
+        let unannounced = lane.unannounced();
+        if unannounced == 0 {
             self.wait = None;
             return false;
         }
@@ -103,11 +103,11 @@ impl Announcing {
             is_low: false,
             // When the delay ends, the source fills one packet or sends half of the announcements,
             // whichever is more, so that only a few wait for long.
-            left: waiting.saturating_sub(PACKETFUL).min(waiting / 2),
+            left: unannounced.saturating_sub(PACKETFUL).min(unannounced / 2),
         });
         wait.is_low |= ahead(lane) < wait.low;
         self.wait = Some(wait);
-        waiting <= few || wait.is_over(now) || self.is_short(lane)
+        unannounced <= few || wait.is_over(now) || self.is_short(lane)
     }
 
     /// Returns the number of announcements to send now: those whose delay has ended, or before that

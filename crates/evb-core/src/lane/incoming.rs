@@ -219,6 +219,7 @@ impl IncomingLane {
         let start = self.ready;
         self.ready = start.saturating_add(announcement.lane_length());
         match self.held.back_mut() {
+            // Neighbours that are both discarded share an entry.
             Some(last) if slot.is_none() && last.slot.is_none() => {
                 last.end = self.ready;
                 self.arriving = self.arriving.min(self.held.len() - 1);

@@ -71,6 +71,9 @@ pub(crate) struct IncomingDatagrams {
 }
 
 impl IncomingDatagrams {
+    /// Creates the builder's end of a lane that has received nothing. `estimate` is the round trip
+    /// that is assumed before one is measured, and `window` bounds the bytes that wait for missing
+    /// ones before them.
     pub(crate) fn new(
         association: Association,
         estimate: Option<Duration>,
@@ -202,11 +205,13 @@ impl IncomingDatagrams {
         if lane.is_commit_due() {
             self.commit_since = Some(self.sequence);
         }
+        // The commit is repeated until the source has acknowledged a datagram with it.
         if self.commit_since.is_some() {
             let offset = lane.take_commit(ranges);
             ranges.truncate(COMMIT_RANGES);
             encode_commit(offset, ranges, into);
         }
+        // A datagram that permits bytes is remembered, to time the answer.
         let permits = !self.asked.is_empty() || granted > lane.received();
         if !self.asked.is_empty() {
             encode_resend(self.sequence as u16, &self.asked, into);
@@ -225,6 +230,8 @@ impl IncomingDatagrams {
         into[start..start + DATAGRAM_HEADER].copy_from_slice(&header);
     }
 
+    /// Returns the header of the next datagram to the source, with the newest datagram that was
+    /// received from it.
     fn header(&self) -> DatagramHeader {
         DatagramHeader {
             kind: DatagramKind::Records,

@@ -222,10 +222,14 @@ impl OutgoingLane {
             return sendable.min(about);
         }
         let limit = sendable.min(about);
+        // The first fragment that ends beyond the limit.
         let beyond = self.held.partition_point(|held| held.end() <= self.sent + limit);
-        let whole = |index: usize| self.held.get(index).and_then(|held| held.end().checked_sub(self.sent));
-        let within = beyond.checked_sub(1).and_then(whole).filter(|whole| *whole >= about / 2);
-        let next = || whole(beyond).filter(|whole| *whole <= sendable.min(2 * about));
+        // Number of bytes up to the end of a fragment.
+        let bytes_to_end =
+            |index: usize| self.held.get(index).and_then(|held| held.end().checked_sub(self.sent));
+        let within =
+            beyond.checked_sub(1).and_then(bytes_to_end).filter(|bytes_to_end| *bytes_to_end >= about / 2);
+        let next = || bytes_to_end(beyond).filter(|bytes_to_end| *bytes_to_end <= sendable.min(2 * about));
         within.or_else(next).unwrap_or(limit)
     }
 
@@ -298,6 +302,7 @@ impl OutgoingLane {
             let (from, to) = (start.max(held.start), end.min(held.end()));
             let has_room = self.resends.len() < MAX_RESENDS;
             match self.resends.back_mut() {
+                // Committed bytes are gone.
                 _ if held.payload.is_none() || from >= to => {}
                 Some((last, of)) if *of == request && last.end == from => last.end = to,
                 _ if has_room => self.resends.push_back((from..to, request)),
@@ -322,6 +327,7 @@ impl OutgoingLane {
         let mut room = room;
         let first = self.held.partition_point(|held| held.end() <= at);
         for held in self.held.range(first..) {
+            // A fragment may need two pieces, one of its header and one of its payload.
             if at >= range.end || room < 2 {
                 break;
             }
@@ -401,6 +407,7 @@ impl OutgoingLane {
     /// Requirements: docs/reference/protocol.md LANE-20, LANE-21.
     pub fn handle_reconnect(&mut self, received: u64, announced: u64) -> Result<(), LaneError> {
         let lowest = self.held.front().map_or(self.ready, |held| held.start);
+        // Fragments that were deleted although the builder has not received them.
         let is_gone = |held: &HeldFragment| held.payload.is_none() && held.end() > received;
         if received < self.committed || received > announced || self.held.iter().any(is_gone) {
             return Err(self.outside("received", received, self.committed));
@@ -408,6 +415,7 @@ impl OutgoingLane {
         if announced < lowest || announced > self.announced {
             return Err(self.outside("announced", announced, lowest));
         }
+        // The announcements go on with a whole fragment.
         let position = self.held.partition_point(|held| held.start < announced);
         if self.held.get(position).map_or(self.ready, |held| held.start) != announced {
             return Err(self.outside("announced", announced, lowest));

@@ -38,9 +38,10 @@ pub(crate) struct OutgoingDatagrams {
     /// Highest sequence number of the builder's datagrams up to which the source has sent all
     /// requested and all granted bytes.
     heard_whole: u32,
-    /// Next value of `heard_whole`, and the lane offset up to which the source has to send before
-    /// `heard_whole` takes that value.
-    next_whole: (u32, u64),
+    /// Next value of `heard_whole`.
+    next_whole: u32,
+    /// Lane offset up to which the source has to send before `heard_whole` takes that value.
+    next_whole_at: u64,
     /// Most announcements that fit into one datagram.
     batch: usize,
     acknowledge_at: Option<Instant>,
@@ -101,7 +102,8 @@ impl OutgoingDatagrams {
             seen: 0,
             heard: 0,
             heard_whole: 0,
-            next_whole: (0, 0),
+            next_whole: 0,
+            next_whole_at: 0,
             batch: batch.max(1),
             // The builder cannot send before it has received a first datagram, so one is due at
             // once.
@@ -270,9 +272,9 @@ impl OutgoingDatagrams {
             self.heard = self.seen;
             // The builder may have requested a range by a datagram that was lost, and granted it by
             // a later one; so a datagram counts as answered only when all granted bytes are sent.
-            if lane.sent() >= self.next_whole.1 {
-                self.heard_whole = self.next_whole.0;
-                self.next_whole = (self.seen, lane.granted());
+            if lane.sent() >= self.next_whole_at {
+                self.heard_whole = self.next_whole;
+                (self.next_whole, self.next_whole_at) = (self.seen, lane.granted());
             }
             if lane.sent() >= lane.granted() {
                 self.heard_whole = self.seen;

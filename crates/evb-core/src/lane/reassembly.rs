@@ -46,6 +46,7 @@ impl Reassembly {
         if self.ring.is_empty() {
             self.ring = vec![0; self.window];
         }
+        // The bytes may reach the end of the ring, and go on at its beginning.
         let (first, second) = self.places(offset..end);
         let (before, after) = bytes.split_at(first.len());
         self.ring[first].copy_from_slice(before);

@@ -216,7 +216,7 @@ impl LossRecovery {
     /// The permission seems lost and not the bytes, so the bytes stay outstanding
     /// (docs/reference/protocol.md UDP-13). `said` is the builder's next datagram, and `answered`
     /// the last one that the source has acknowledged. The ranges are added to `asked`, as many as
-    /// fit into one request.
+    /// fit into one request; returns true if there are any.
     pub(crate) fn ask_unheard(
         &mut self,
         said: u32,
@@ -285,8 +285,8 @@ impl LossRecovery {
         self.waiting_since = Some(now);
     }
 
-    /// Records the arrival of first transmissions. Bytes at lower lane offsets were sent before
-    /// this segment.
+    /// Records the arrival of first transmissions, and returns true if any of the bytes were
+    /// awaited. Bytes at lower lane offsets were sent before this segment.
     fn account_first(
         &mut self,
         range: &Range<u64>,
@@ -311,8 +311,9 @@ impl LossRecovery {
         waited_for
     }
 
-    /// Records the arrival of the repeated transmissions that a segment answers. Earlier
-    /// transmissions for which `is_before` is true were sent before this segment.
+    /// Records the arrival of the repeated transmissions that a segment answers, and returns true
+    /// if any of the bytes were awaited. Earlier transmissions for which `is_before` is true were
+    /// sent before this segment.
     fn account_again(
         &mut self,
         range: &Range<u64>,
@@ -374,8 +375,11 @@ impl LossRecovery {
         let (written_off, confirmed, repairs) =
             (&mut self.written_off, &mut self.confirmed, &mut self.repairs);
         let mut timed_out = false;
-        let mut is_lost = |pending: &Pending| {
+        // Writes a transmission off if it is overdue, and then returns true, so that it is removed.
+        let mut write_off_if_lost = |pending: &Pending| {
+            // Bytes that were sent later came longer ago than packets overtake each other.
             let overtaken = pending.overtaken.is_some_and(|since| since + window <= now);
+            // The timer has expired before these bytes came.
             let overdue = pending.due(last_arrival, timeout) <= now;
             timed_out |= overdue && !overtaken;
             if overtaken || overdue {
@@ -388,6 +392,7 @@ impl LossRecovery {
                 *confirmed += 1;
                 let wanted = pending.range.start.max(received)..pending.range.end;
                 if wanted.start < wanted.end {
+                    // Request 0 is the first transmission of these bytes.
                     here.missing_in(wanted).for_each(|gap| {
                         if pending.request == 0 {
                             repairs.begin(gap.clone(), pending.expected);
@@ -398,8 +403,8 @@ impl LossRecovery {
             }
             overtaken || overdue
         };
-        self.first.retain(|pending| !is_lost(pending));
-        self.again.retain(|pending| !is_lost(pending));
+        self.first.retain(|pending| !write_off_if_lost(pending));
+        self.again.retain(|pending| !write_off_if_lost(pending));
         if timed_out {
             self.failures += 1;
             self.counters.timeouts += 1;
@@ -415,7 +420,8 @@ impl LossRecovery {
         }
     }
 
-    /// Returns the time at which to call [`Self::expire`].
+    /// Returns the time at which to call [`Self::expire`]: the first at which a transmission is
+    /// overdue, or has been overtaken for the whole window.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let (window, timeout) = (self.window(), self.timeout());
         let pending = self.first.iter().chain(&self.again);
@@ -428,8 +434,8 @@ impl LossRecovery {
     /// Counts a segment whose transmission was not awaited.
     /// Requirements: docs/reference/protocol.md UDP-14.
     fn count_unawaited(&mut self, range: &Range<u64>, request: Request, is_new: bool, now: Instant) {
-        let overlaps = |(lost, of, _): &&(Range<u64>, Request, bool)| {
-            *of == request && lost.start < range.end && range.start < lost.end
+        let overlaps = |(lost, asked_by, _): &&(Range<u64>, Request, bool)| {
+            *asked_by == request && lost.start < range.end && range.start < lost.end
         };
         let Some((_, _, by_timer)) = self.written_off.iter().find(overlaps) else {
             self.counters.duplicates += u64::from(!is_new);
@@ -450,8 +456,11 @@ impl LossRecovery {
     /// Updates `gap` by the time since the last arrival, or since the oldest awaited bytes were
     /// permitted if that is later.
     fn note_gap(&mut self, now: Instant) {
+        // After an expired timer, the time since the last arrival is that of a loss, not of the
+        // source.
         if let Some(front) = self.first.front().filter(|_| self.failures == 0) {
             let gap = now.since(self.last_arrival.max(front.given));
+            // A long gap is forgotten slowly.
             self.gap = gap.max(self.gap - self.gap / 16);
         }
         self.last_arrival = now;

@@ -36,7 +36,8 @@ impl Repairs {
         }
         let mut earliest: Option<Instant> = None;
         for index in (0..self.waiting.len()).rev() {
-            let (lost, since) = self.waiting[index].clone();
+            let (lost, since) = &mut self.waiting[index];
+            let since = *since;
             if lost.end <= range.start || range.end <= lost.start {
                 continue;
             }
@@ -44,10 +45,10 @@ impl Repairs {
             let (front, rest) = (lost.start..range.start, range.end..lost.end);
             match (front.is_empty(), rest.is_empty()) {
                 (true, true) => drop(self.waiting.remove(index)),
-                (false, true) => self.waiting[index].0 = front,
-                (true, false) => self.waiting[index].0 = rest,
+                (false, true) => *lost = front,
+                (true, false) => *lost = rest,
                 (false, false) => {
-                    self.waiting[index].0 = front;
+                    *lost = front;
                     self.begin(rest, since);
                 }
             }

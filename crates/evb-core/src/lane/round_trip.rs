@@ -50,6 +50,7 @@ impl RoundTrip {
                 self.smoothed = Some(took);
             }
             Some(smoothed) => {
+                // The weights of TCP's estimator (RFC 6298).
                 self.variation = (self.variation * 3 + smoothed.abs_diff(took)) / 4;
                 self.smoothed = Some((smoothed * 7 + took) / 8);
             }

@@ -31,6 +31,7 @@ impl Sequences {
         let (word, bit) = place(sequence);
         if is_after(sequence, self.newest) {
             let step = sequence.wrapping_sub(self.newest);
+            // The numbers in between count as absent until they arrive.
             self.absent += u64::from(step) - 1;
             for skipped in 1..step.min(REMEMBERED + 1) {
                 let (word, bit) = place(sequence.wrapping_sub(skipped));

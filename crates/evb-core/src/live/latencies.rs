@@ -35,9 +35,9 @@ impl Latencies {
     /// Adds the pairs from a report, and ignores unknown buckets.
     pub fn add_pairs(&mut self, pairs: &[u64]) {
         for [index, count] in pairs.as_chunks::<2>().0 {
-            let own = usize::try_from(*index).ok().and_then(|index| self.counts.get_mut(index));
-            if let Some(own) = own {
-                *own = own.saturating_add(*count);
+            let bucket = usize::try_from(*index).ok().and_then(|index| self.counts.get_mut(index));
+            if let Some(bucket) = bucket {
+                *bucket = bucket.saturating_add(*count);
             }
         }
     }

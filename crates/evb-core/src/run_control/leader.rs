@@ -245,6 +245,7 @@ impl Leader {
         }
     }
 
+    /// Passes a request to the function that carries it out.
     fn take(&mut self, number: u64, request: Request, now: Instant) {
         match request {
             Request::Start(annotation) => self.take_start(number, annotation, now),
@@ -259,6 +260,8 @@ impl Leader {
         }
     }
 
+    /// Carries out a command other than a start, if the state allows it. The answer follows when
+    /// the step is done.
     fn command(&mut self, number: u64, command: Command) {
         let next = match self.status.state.command(command) {
             Ok(next) => next,
@@ -271,6 +274,7 @@ impl Leader {
             Command::Reset => return self.close_run("an operator reset the system", Goal::Reset(number)),
             Command::Pause => LeaderOutput::Change(RunChange::Pause),
             Command::Resume => LeaderOutput::Change(RunChange::Resume),
+            // A start never comes here.
             Command::Stop | Command::Start => LeaderOutput::Stop("an operator stopped the run".to_owned()),
         };
         self.ask(Step::Changing(number, Effect::Command(command, next)), change);
@@ -373,6 +377,7 @@ impl Leader {
         self.outputs.push_back(LeaderOutput::Answer { number, outcome });
     }
 
+    /// Enters a state, and logs the change if there is one.
     fn enter(&mut self, state: State) {
         let before = mem::replace(&mut self.status.state, state);
         if before != state {

@@ -217,6 +217,9 @@ impl Attendance {
         }
     }
 
+    /// Looks at an event of the membership before it is returned to the role: a lost connection
+    /// clears the queue of messages, and a fault ends the role. `held` describes the data that the
+    /// role still has.
     fn take(
         &mut self,
         event: Result<Option<MembershipEvent>, RoleFault>,

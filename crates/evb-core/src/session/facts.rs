@@ -61,8 +61,10 @@ impl ReportFacts {
             let counts = self.front_ends;
             let FrontEndCounts { discarded, of_other_runs, malformed, protocol, run_not_stated, .. } = counts;
             let losses = counts.losses;
-            (source.garbage_bytes, source.resyncs) = (losses.garbage_bytes, losses.resyncs);
-            (source.lost_packets, source.unused_packets) = (losses.lost_packets, losses.unused_packets);
+            source.garbage_bytes = losses.garbage_bytes;
+            source.resyncs = losses.resyncs;
+            source.lost_packets = losses.lost_packets;
+            source.unused_packets = losses.unused_packets;
             source.socket_drops = losses.socket_drops;
             source.discarded_before_start += discarded;
             source.of_other_runs = of_other_runs;
@@ -71,8 +73,11 @@ impl ReportFacts {
             source.run_not_stated = run_not_stated;
         }
         if let Some(RoleReport::Builder(builder)) = &mut report.report {
-            (builder.tap, builder.filter, builder.files) = (self.tap, self.filter, self.files);
+            builder.tap = self.tap;
+            builder.filter = self.filter;
+            builder.files = self.files;
         }
+        // A report with live figures is one of the reports during the run.
         if report.live.is_some() {
             return None;
         }

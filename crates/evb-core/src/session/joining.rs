@@ -112,6 +112,7 @@ impl Joining {
         })
     }
 
+    /// Handles an event of the membership while the role joins a run.
     fn take(&mut self, event: Result<Option<MembershipEvent>, RoleFault>, now: Instant) {
         match event {
             Ok(Some(MembershipEvent::Registered(registered))) => {
@@ -135,6 +136,8 @@ impl Joining {
         }
     }
 
+    /// Handles a message of the supervisor: the first roster starts the role, and the end of the
+    /// run ends it.
     fn handle_message(&mut self, message: Control, now: Instant) {
         let (Some(identity), Some(registered)) = (self.membership.identity(), &self.registered) else {
             return;

@@ -279,6 +279,8 @@ impl Membership {
         Some(MembershipOutput::Dial(Dial { target: Target::Supervisor, address, hello }))
     }
 
+    /// Handles the supervisor's answer to a registration. A supervisor of another run ends the
+    /// membership.
     fn handle_welcome(
         &mut self,
         welcome: &Welcome,
@@ -321,6 +323,8 @@ impl Membership {
         Ok(Some(MembershipEvent::Registered(registered)))
     }
 
+    /// Handles an attempt to connect that failed: tries again, or gives up if the fault does not
+    /// pass by itself or the time for the first registration is over.
     fn handle_failure(&mut self, failure: DialFailure, now: Instant) -> Result<(), RoleFault> {
         let is_first = self.identity.is_none();
         let MembershipState::Away(away) = &mut self.state else { return Ok(()) };
@@ -337,6 +341,7 @@ impl Membership {
             );
             away.has_warned = true;
         }
+        // Before the first registration, an address that cannot be resolved is most likely wrong.
         let may_pass = may_pass(&fault) && !(is_first && matches!(fault, DialFault::NoAddress));
         away.fail(words, now);
         if !may_pass || (is_first && now.since(away.since) > self.patience) {
@@ -345,6 +350,7 @@ impl Membership {
         Ok(())
     }
 
+    /// Notes that the connection to the supervisor is lost. The membership tries to register again.
     fn lose(&mut self, cause: String, now: Instant) -> MembershipEvent {
         let (supervisor, patience) = (&self.supervisor, time(self.patience()));
         let this = this(&self.hello);
@@ -357,6 +363,7 @@ impl Membership {
         MembershipEvent::Lost
     }
 
+    /// Ends the membership, and returns the fault with the cause and the last failed attempt.
     fn give_up(&mut self, now: Instant) -> RoleFault {
         let fault = match &self.state {
             MembershipState::Away(Away { since, cause, last, .. }) => {

@@ -91,6 +91,9 @@ enum BacklogEntry {
 }
 
 impl Backlog {
+    /// Creates an empty backlog, for a source that begins behind the event `decided`. A fragment
+    /// without a decision is overdue after `patience`. A readout on demand sends a forgotten
+    /// fragment again, so then nothing is remembered.
     pub(super) fn new(decided: EventId, patience: Duration, on_demand: bool) -> Self {
         let first = decided.number() + 1;
         Self {
@@ -107,8 +110,10 @@ impl Backlog {
         }
     }
 
+    /// Takes a fragment of readout, and returns where it goes by the decision about its event.
     pub(super) fn push(&mut self, fragment: Fragment, now: Instant) -> Result<Placed, PushError> {
         let event = fragment.event;
+        // Earlier events are forgotten, except those for which a builder is still owed a fragment.
         let Some(index) = event.number().checked_sub(self.first) else {
             let owed = self.owed.remove(&event.number());
             // An excluded source that joined late does not know from which events it is excluded.
@@ -164,6 +169,7 @@ impl Backlog {
         self.undecided = self.undecided.max(event.number() + 1);
         self.is_excluded = verdict == Verdict::Excluded;
         let entry = self.entry(index as usize);
+        // The lane to which the fragment goes, or the reason for which it is not wanted.
         let decision = match (verdict, lane) {
             (Verdict::Assigned(_), Some(lane)) => Ok(lane),
             (Verdict::Inhibited, _) => Err(Unwanted::Inhibited),
@@ -211,9 +217,9 @@ impl Backlog {
     pub(super) fn close(&mut self, decided: EventId) -> u64 {
         let end = decided.number() + 1;
         self.owed = self.owed.split_off(&end);
-        let over = end.saturating_sub(self.first).min(self.entries.len() as u64);
+        let count = end.saturating_sub(self.first).min(self.entries.len() as u64);
         let mut closed = 0;
-        for entry in self.entries.drain(..over as usize) {
+        for entry in self.entries.drain(..count as usize) {
             if let BacklogEntry::Held(fragment) = entry {
                 self.bytes -= fragment.size().count();
                 self.held -= 1;
@@ -299,16 +305,17 @@ impl Backlog {
     fn forget(&mut self) {
         loop {
             let decided = self.first < self.undecided;
-            let go = match self.entries.front() {
+            let is_removable = match self.entries.front() {
                 Some(BacklogEntry::Over) => true,
                 Some(BacklogEntry::Assigned(_)) => self.entries.len() > REMEMBERED,
                 Some(BacklogEntry::Unwanted(_)) => self.entries.len() > self.remembered,
                 Some(BacklogEntry::Nothing) => decided && self.entries.len() > REMEMBERED,
                 Some(BacklogEntry::Held(_)) | None => false,
             };
-            if !go {
+            if !is_removable {
                 break;
             }
+            // A fragment that is still owed is remembered apart.
             if let Some(BacklogEntry::Assigned(lane)) = self.entries.pop_front() {
                 self.owed.insert(self.first, lane);
                 if self.owed.len() > MAX_OUTSTANDING {
@@ -323,7 +330,7 @@ impl Backlog {
             let index = event.number().checked_sub(self.first).map(|index| index as usize);
             if index
                 .and_then(|index| self.entries.get(index))
-                .is_some_and(|e| matches!(e, BacklogEntry::Held(_)))
+                .is_some_and(|entry| matches!(entry, BacklogEntry::Held(_)))
             {
                 break;
             }

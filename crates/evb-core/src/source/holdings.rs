@@ -60,10 +60,10 @@ impl SourceCore {
     }
 
     /// Finds the fragment of an outstanding event, and appends it to the lane of the event's
-    /// builder.
+    /// builder. Without a builder (`None`), the fragment is parked.
     fn house(&mut self, event: EventId, lane: Option<LaneIndex>) {
-        let here = self.parking.take(event).map_or_else(|| self.backlog.recall(event), Recalled::Here);
-        match here {
+        let recalled = self.parking.take(event).map_or_else(|| self.backlog.recall(event), Recalled::Here);
+        match recalled {
             Recalled::Here(fragment) => match lane {
                 Some(lane) => self.deliver(lane, fragment),
                 None => self.parking.park(fragment),

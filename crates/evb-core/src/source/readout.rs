@@ -121,13 +121,15 @@ impl ReadoutWatch {
         *any_lacks |= lacks;
     }
 
-    /// Handles the assignments of a turn.
+    /// Handles the assignments of a turn: notes from time to time which event was assigned when,
+    /// and since when events lack their fragments.
     pub(super) fn settle(&mut self, now: Instant) {
         let Some((event, lacks)) = self.assigned.take() else { return };
         let step = self.patience / STEPS;
         if self.recent.back().is_none_or(|(at, _)| now.since(*at) >= step) {
             self.recent.push_back((now, event));
             let is_over = |at: Instant| now.since(at) >= self.patience;
+            // Of the entries that are too old, only the newest one is kept.
             while self.recent.get(1).is_some_and(|(at, _)| is_over(*at)) {
                 self.recent.pop_front();
             }
@@ -148,8 +150,10 @@ impl ReadoutWatch {
         if !self.is_silent && !self.is_gone {
             return;
         }
-        let since = |at: &Instant| now.since(*at) < self.patience;
-        let is_recent = match self.recent.iter().find(|(at, _)| since(at)) {
+        // True for a time within the patience.
+        let is_within = |at: &Instant| now.since(*at) < self.patience;
+        // Only the fragment of a recent event shows that readout is back.
+        let is_recent = match self.recent.iter().find(|(at, _)| is_within(at)) {
             Some((_, first)) => event >= *first,
             // Nothing was assigned for a while: only later events may still be assigned.
             None => self.recent.back().is_none_or(|(_, last)| event > *last),
@@ -191,6 +195,7 @@ impl ReadoutWatch {
         while self.silences.front().is_some_and(|at| now.since(*at) >= UNSTEADY) {
             self.silences.pop_front();
         }
+        // A readout that comes and goes counts as present only after a rest.
         if self.silences.len() >= SILENCES {
             self.rest = Some(now + REST);
             self.silences.pop_front();
@@ -224,6 +229,8 @@ impl ReadoutWatch {
         })
     }
 
+    /// Returns what the supervisor is told about readout; `holds` is true if this source has
+    /// fragments that are not sent.
     fn status(&self, holds: bool) -> ReadoutStatus {
         let state = match () {
             () if self.is_gone && self.connected == 0 && !holds => ReadoutState::Gone,

@@ -138,6 +138,8 @@ impl StreamWriter {
         if has_begun { 0 } else { self.announcements.len() }
     }
 
+    /// Begins a data record with the next granted bytes, unless one is being written. A range
+    /// longer than a record is continued by the next record.
     fn begin_record(&mut self) {
         if self.current.is_some() {
             return;

@@ -52,6 +52,8 @@ impl PeerAdmission<'_> {
         }
     }
 
+    /// Checks that the hello names a role, is meant for this supervisor and run, and comes while
+    /// the run takes peers.
     /// Requirements: docs/reference/protocol.md CONN-8, CONN-9, CONN-15.
     fn check_identity(&self, hello: &Hello) -> Result<Peer, Refusal> {
         let Some(peer) = hello.from_peer() else {
@@ -102,6 +104,7 @@ impl PeerAdmission<'_> {
         })
     }
 
+    /// Refuses a builder that was removed, or of which another process may still take part.
     /// Requirements: docs/reference/protocol.md CONN-14, CONN-15, CONN-17, CONN-21.
     fn check_builder(
         &self,
@@ -138,6 +141,7 @@ impl PeerAdmission<'_> {
         Ok(())
     }
 
+    /// Refuses a peer of which another process is connected and speaks.
     /// Requirements: docs/reference/protocol.md CONN-10.
     fn check_not_live(
         &self,
@@ -175,6 +179,7 @@ impl PeerAdmission<'_> {
         Err(Refusal::because(Reason::DuplicateId, detail))
     }
 
+    /// Returns the refusal of a peer that the plan does not name, with the ids that it names.
     fn unknown(&self, peer: Peer) -> Refusal {
         let mut known: Vec<u16> = match peer {
             Peer::Builder(_) => staying(self.roster.builders().iter()).iter().map(|id| id.number()).collect(),

@@ -42,6 +42,7 @@ pub(super) struct Assigner {
 }
 
 impl Assigner {
+    /// Creates an assigner without outstanding events, and with no slots offered yet.
     pub(super) fn new(plan: &RunPlan) -> Self {
         Self {
             slots: Slots::new(plan.builders.len(), plan.policy, plan.run_length, plan.slots_at_a_time()),
@@ -218,6 +219,7 @@ impl Assigner {
     /// Sends a builder again those of its outstanding events that wait for the confirmation `from`
     /// or a later one; 0 stands for all its events.
     pub(super) fn send_again(&self, builder: BuilderIndex, from: u32, roster: &Roster, outbox: &mut Outbox) {
+        // A message for each confirmation and roster version, with what was added to it last.
         let mut batches: BTreeMap<(u32, u32), (Assignments, (EventId, u64))> = BTreeMap::new();
         for entry in self.outstanding.of(Some(builder)) {
             let OutstandingEvent { event, triggered_ns, version, confirmation, .. } = entry;
@@ -278,6 +280,7 @@ impl Assigner {
     pub(super) fn held(&self) -> Vec<Held> {
         let mut groups: BTreeMap<(u32, u32), Vec<OutstandingEvent>> = BTreeMap::new();
         for entry in self.outstanding.iter() {
+            // The journal has the position plus 1, and 0 for an unassigned event.
             let builder = entry.builder.map_or(0, |builder| builder.get() as u32 + 1);
             groups.entry((builder, entry.version)).or_default().push(*entry);
         }

@@ -116,9 +116,9 @@ impl Beginning<'_> {
     /// Gives the run its number, and asks all peers to prepare for it.
     fn call(&mut self, now: Instant) -> Result<(), NotReady> {
         self.core.plan.run = choose_number(&self.core.plan, &self.core.roster)?;
-        let own = self.core.roster.sources().iter().filter_map(|seat| Some((seat.id, seat.clock?)));
-        let own: Vec<_> = own.collect();
-        self.core.verdicts().adopt_clocks(own);
+        let clocks = self.core.roster.sources().iter().filter_map(|seat| Some((seat.id, seat.clock?)));
+        let clocks: Vec<_> = clocks.collect();
+        self.core.verdicts().adopt_clocks(clocks);
         self.core.membership().publish(now);
         let wall = self.core.wall.begin(now);
         let begin = Begin {

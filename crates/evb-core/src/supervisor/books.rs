@@ -84,6 +84,7 @@ pub(super) struct Gap {
 }
 
 impl Books {
+    /// Creates empty books for these numbers of sources and builders.
     pub(super) fn new(sources: usize, builders: usize) -> Self {
         Self {
             tally: EventCounts::default(),
@@ -294,11 +295,12 @@ impl Books {
         books.accounted += completions.count() as u64;
     }
 
+    /// Counts one event of a builder that is not complete. `index_of` finds a source of the run.
     fn account_exception(
         &mut self,
-        (builder, named): (BuilderIndex, &dyn Fn() -> String),
+        (builder, name_of_builder): (BuilderIndex, &dyn Fn() -> String),
         exception: &Exception,
-        source: impl Fn(SourceId) -> Option<SourceIndex>,
+        index_of: impl Fn(SourceId) -> Option<SourceIndex>,
     ) {
         let tally = &mut self.builders[builder].present;
         match exception.outcome {
@@ -306,7 +308,7 @@ impl Books {
                 tally.incomplete += 1;
                 self.tally.incomplete += 1;
                 for (id, cause) in exception.missing_sources() {
-                    if let Some(index) = source(id) {
+                    if let Some(index) = index_of(id) {
                         *self.missing[index].entry(cause).or_default() += 1;
                     }
                 }
@@ -325,7 +327,7 @@ impl Books {
                         "; check the disk or program to which its sink writes, and its log, which names the events"
                     }
                 };
-                self.findings.loss(format!("{}: {cause}{advice}", named()), 1);
+                self.findings.loss(format!("{}: {cause}{advice}", name_of_builder()), 1);
             }
         }
     }

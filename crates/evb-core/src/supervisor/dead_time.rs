@@ -86,6 +86,7 @@ impl DeadTime {
         if sharers == 0 || cause != Cause::Busy {
             return add(cause, count);
         }
+        // What cannot be shared evenly goes to the culprits in turn.
         let (each, rest) = (count / sharers as u64, count % sharers as u64);
         for place in 0..sharers {
             let part = each + u64::from((place as u64) < rest);
@@ -124,6 +125,8 @@ impl DeadTime {
 }
 
 impl Cause {
+    /// Returns this cause with its number of inhibited triggers, as the journal and messages have
+    /// it.
     fn blame(self, inhibited: u64) -> Blame {
         let (cause, id) = match self {
             Self::Busy => (0, 0),
@@ -140,6 +143,8 @@ impl Cause {
         Blame { cause, id, inhibited }
     }
 
+    /// Returns the cause that [`Self::blame`] has written. An unknown number counts as busy
+    /// builders.
     fn of(blame: &Blame) -> Self {
         let id = u16::try_from(blame.id).unwrap_or(0);
         match blame.cause {
@@ -156,6 +161,7 @@ impl Cause {
         }
     }
 
+    /// Describes the cause for people, with the names of the groups.
     fn words(self, groups: &[Group]) -> String {
         match self {
             Self::Paused => "paused".to_owned(),

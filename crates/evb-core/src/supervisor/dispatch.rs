@@ -164,6 +164,7 @@ impl Dispatch<'_> {
             return Continue(());
         }
         while self.intake.pending() > 0 && left > 0 {
+            // Another roster holds from the next event on, and is made first.
             if self.is_at_limit() {
                 left = 0;
                 break;
@@ -171,6 +172,7 @@ impl Dispatch<'_> {
             if !(inhibits || assigns && takes && has_slot(self.assigner, self.outbox)) {
                 break;
             }
+            // Without a slot, all triggers that wait are inhibited at once.
             let count = if !has_slot(self.assigner, self.outbox) || !takes {
                 let count = self.inhibit(self.intake.pending(), now);
                 self.intake.settle(count);
@@ -182,6 +184,7 @@ impl Dispatch<'_> {
             };
             left = left.saturating_sub(count);
         }
+        // Triggers are left, and are taken at once in the next turn.
         if left == 0 {
             self.intake.hurry();
         }
@@ -286,11 +289,11 @@ impl Dispatch<'_> {
         completions.check().map_err(|malformed| malformed.to_string())?;
         let known = self.books.known(index, &completions).map_err(|gap| gap.to_string())?;
         self.books.owe_answer(index);
-        let news = completions.without(known);
-        if news.count() > 0 {
-            self.account(index, &news, now);
+        let fresh = completions.without(known);
+        if fresh.count() > 0 {
+            self.account(index, &fresh, now);
             let builder = self.roster.builder(index).id.number().into();
-            let what = Accounted { builder, completions: Some(news) };
+            let what = Accounted { builder, completions: Some(fresh) };
             self.outbox.journal(What::Accounted(what), now);
             return Ok(true);
         }
@@ -361,6 +364,7 @@ impl Dispatch<'_> {
         self.lose(events, Some(index), cause, now);
     }
 
+    /// Counts events as lost, and journals them.
     fn lose(&mut self, events: Vec<u64>, builder: Option<BuilderIndex>, cause: String, now: Instant) {
         if events.is_empty() {
             return;

@@ -185,6 +185,8 @@ impl Exclusions<'_> {
         later.into_iter().for_each(|change| self.core.planned_changes.plan(change));
     }
 
+    /// Applies an exclusion or inclusion to the roster. `releases` is true if earlier events shall
+    /// not wait for the source either.
     fn apply(&mut self, change: &OwingChange, index: SourceIndex, releases: bool) {
         let core = &mut *self.core;
         if change.excluded {
@@ -195,6 +197,8 @@ impl Exclusions<'_> {
             let is_away = !core.roster.is_up(index) || core.roster.readouts().is_quiet(index);
             let is_wanted = core.phase.is_under_way() && !core.phase.is_draining();
             let waits = core.plan.on_source_loss == SourceLoss::Wait && is_wanted;
+            // A source that is included while it is away holds the run up only if the plan waits
+            // for such sources.
             core.roster.include(index, is_away && waits && !core.roster.owing().is_expendable(index));
         }
         // Before all peers have come, there is no roster that could change.

@@ -48,6 +48,7 @@ enum Step {
     Compact,
 }
 
+/// Returns a strategy that draws steps; without `source_faults`, faults befall builders only.
 fn step(source_faults: bool) -> impl Strategy<Value = Step> {
     let peers = if source_faults { 0usize..4 } else { 2usize..4 };
     prop_oneof![
@@ -85,6 +86,7 @@ struct World {
 }
 
 impl World {
+    /// Creates a world in which all peers have registered.
     fn new(on_source_loss: SourceLoss, slots: u32) -> Self {
         // The limit is longer than all faults together, so the run never gives up a peer for good.
         let give_up_after = Duration::from_secs(600);
@@ -108,6 +110,7 @@ impl World {
         world
     }
 
+    /// Applies a step, and checks the invariants.
     fn apply(&mut self, step: &Step) {
         match *step {
             Step::Trigger(count) => {
@@ -140,6 +143,7 @@ impl World {
         self.core.iter().for_each(SupervisorCore::invariants);
     }
 
+    /// Breaks the connection of a peer, as the supervisor sees it.
     fn disconnect(&mut self, index: usize) {
         if core::mem::take(&mut self.lines[index].connected) {
             self.lines[index].clear();
@@ -155,6 +159,7 @@ impl World {
         }
     }
 
+    /// Ends the supervisor, and with it all connections.
     fn kill_supervisor(&mut self) {
         self.fuse = None;
         self.core = None;
@@ -164,6 +169,8 @@ impl World {
         }
     }
 
+    /// Lets time pass: in each tick, peers register again and send heartbeats, and the timers of
+    /// the supervisor fire.
     fn pass(&mut self, ticks: u32) {
         for _ in 0..ticks {
             self.now += TICK;
@@ -229,6 +236,7 @@ impl World {
         }
     }
 
+    /// Delivers what a peer has sent to the supervisor. Returns true if there was a message.
     fn deliver_up(&mut self, index: usize) -> bool {
         let line = &mut self.lines[index];
         let Some(core) = &mut self.core else { return false };
@@ -243,6 +251,8 @@ impl World {
         any
     }
 
+    /// Delivers what the supervisor has sent to a peer, and queues the answers. Returns true if
+    /// there was a message.
     fn deliver_down(&mut self, index: usize) -> bool {
         if self.lines[index].is_cut || !self.lines[index].connected {
             return false;
@@ -259,6 +269,8 @@ impl World {
         any
     }
 
+    /// Takes the outputs of the supervisor until there are none, or until the fuse kills the
+    /// supervisor. Returns true if there was an output.
     fn poll(&mut self) -> bool {
         let mut any = false;
         while let Some(output) = self.core.as_mut().and_then(|core| core.poll(self.now)) {
@@ -285,6 +297,7 @@ impl World {
         any
     }
 
+    /// Queues a message for each connected peer to which it is addressed.
     fn send(&mut self, to: Recipients, message: &Control) {
         for index in 0..4 {
             let meant = match to {
@@ -354,6 +367,7 @@ impl World {
     }
 }
 
+/// Finishes the run, and checks that every event was written and counted exactly once.
 fn check(world: &mut World, source_faults: bool) -> Result<(), TestCaseError> {
     world.finish();
     prop_assert!(world.report.is_some(), "the run does not end");

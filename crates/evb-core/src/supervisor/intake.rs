@@ -45,6 +45,7 @@ pub(super) struct Intake {
 }
 
 impl Intake {
+    /// Creates an intake that has seen no trigger.
     pub(super) fn new(kind: TriggerKind, seed: u64, now: Instant) -> Self {
         let clock = Trigger::new(kind, seed, now);
         Self {

@@ -6,7 +6,8 @@ mod tests;
 use super::{ChangeError, GroupSurvey, SupervisorCore, roster::Roster};
 use crate::{index::SourceIndex, time::Instant};
 
-/// Counts again, after sources have come or gone, or time has passed.
+/// Finds the first group of which too few sources take part, and logs a change. To be called after
+/// sources have come or gone, or time has passed.
 pub(super) fn count(core: &mut SupervisorCore, now: Instant) {
     if core.plan.groups.is_empty() || !core.phase.is_running() {
         return;

@@ -185,12 +185,13 @@ impl<R> Latest<R> {
 }
 
 impl Latest<SourceReport> {
+    /// Returns the latest report of a source in the form of the status, with its age.
     pub(super) fn survey(&self, now: Instant) -> SourceLive {
-        let (own, live) = (&self.counters, &self.live);
+        let (counters, live) = (&self.counters, &self.live);
         let mut survey = SourceLive {
             age_s: self.age(now),
-            unused: unused_of(own).collect(),
-            contradiction: own.contradiction.map(Into::into),
+            unused: unused_of(counters).collect(),
+            contradiction: counters.contradiction.map(Into::into),
             last_fragment_age_s: seconds_since(live.since_fragment_ns, self.age(now)),
             backlog_bytes: live.backlog_bytes,
             backlog_fragments: live.backlog_fragments,
@@ -198,7 +199,7 @@ impl Latest<SourceReport> {
             memory_bytes: live.memory_bytes,
             ..SourceLive::default()
         };
-        survey.copy(own);
+        survey.copy(counters);
         survey
     }
 }
@@ -240,6 +241,8 @@ impl Latest<Interim> {
         self.counters.own.payload_bytes
     }
 
+    /// Returns the latest report of a builder in the form of the status, with its age and the sums
+    /// over its lanes.
     pub(super) fn survey(&self, now: Instant) -> BuilderLive {
         let (Interim { own, lanes }, live) = (&self.counters, &self.live);
         let mut latencies = Latencies::new();

@@ -50,6 +50,7 @@ pub(super) fn begin_of(plan: &RunPlan, begun: Option<&Begin>) -> Begin {
         sources: plan.source_names.iter().map(|(id, text)| name(id.number(), text)).collect(),
         builders: builders.map(|(id, text)| name(id.number(), text)).collect(),
         clocks: plan.clocks.clocks.iter().map(|(source, clock)| message_of(*source, clock)).collect(),
+        // The id plus 1, or 0 for no lead.
         lead: plan.clocks.lead_source().map_or(0, |source| 1 + u32::from(source.number())),
         host_times: plan.clocks.host_times,
         ..begun.cloned().unwrap_or_default()
@@ -122,6 +123,8 @@ impl PeerMembership<'_> {
         self.roster.builders().positions().for_each(|index| self.offer_slots(index, now));
     }
 
+    /// Gives a builder its seat. The same process on a new connection gets new slots at once; a new
+    /// process first waits until the sources have connected lanes to it.
     fn seat_builder(&mut self, index: BuilderIndex, hello: &Hello, connection: Connection, now: Instant) {
         if self.roster.connect_builder(index, hello, connection) {
             return self.offer_slots(index, now);
@@ -309,6 +312,7 @@ impl PeerMembership<'_> {
             }
         }
         if self.roster.contributing().is_empty() {
+            // From now on, the run ends if no source comes back in time.
             self.pulse.lose_sources(now, self.plan.absence_limit(true));
         }
         for index in self.roster.builders().positions() {
@@ -317,6 +321,8 @@ impl PeerMembership<'_> {
                 self.end_incarnation(index, cause, now);
             }
         }
+        // A peer that is connected counts as heard now, because nothing was heard during the
+        // restart.
         self.roster.hear_everybody(now);
         if self.roster.lacks_builders() {
             // It is unknown whether the builders have died or only the network has failed.

@@ -71,6 +71,7 @@ struct Unwritten {
 }
 
 impl Outbox {
+    /// Creates an empty outbox, before the first decision.
     pub(super) fn new(plan: &RunPlan) -> Self {
         Self {
             queue: VecDeque::new(),
@@ -275,6 +276,7 @@ impl Outbox {
         let fresh =
             Decisions { first: self.decided + 1, runs: Vec::with_capacity(self.decisions.runs.len()) };
         let decisions = core::mem::replace(&mut self.decisions, fresh);
+        // Excluded sources learn only that these events are decided.
         if !self.excluded.is_empty() {
             let mut passed = Decisions { first: decisions.first, runs: Vec::new() };
             passed.extend(self.batch as u32, Verdict::Excluded);

@@ -86,6 +86,7 @@ impl Outstanding {
         let mut any = false;
         for entry in self.0.values_mut().filter(|entry| entry.builder == Some(builder)) {
             if (1..=confirmation).contains(&entry.confirmation) {
+                // This event waits for no confirmation any more.
                 entry.confirmation = 0;
                 any = true;
             }

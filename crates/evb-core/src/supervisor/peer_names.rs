@@ -70,11 +70,11 @@ pub(super) fn with_reasons(peers: &[(Peer, String)], names: impl Fn(&[Peer]) -> 
     }
     // Those without a reason are the last.
     all.sort_by_key(|(reason, _)| reason.is_empty());
-    let told = all.into_iter().map(|(reason, peers)| match reason {
+    let sentences = all.into_iter().map(|(reason, peers)| match reason {
         "" => names(&peers),
         reason => format!("{} ({reason})", names(&peers)),
     });
-    told.collect::<Vec<_>>().join(", ")
+    sentences.collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the name of a peer's role.

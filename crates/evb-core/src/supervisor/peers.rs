@@ -124,6 +124,7 @@ impl SupervisorCore {
         self.close_if_all_reported(now);
     }
 
+    /// Ends the run if all sources or builders have been away too long, unless the disk is stalled.
     fn check_somebody_is_left(&mut self, now: Instant) {
         if self.outbox.is_stalled() {
             return;
@@ -140,6 +141,7 @@ impl SupervisorCore {
         }
     }
 
+    /// Keeps a report of a peer; the final one comes only after it was asked for.
     /// Requirements: docs/reference/protocol.md RUN-17.
     pub(super) fn handle_report(&mut self, peer: Peer, seat: Seat, report: Report, now: Instant) {
         let is_final = report.live.is_none();

@@ -59,6 +59,7 @@ impl SupervisorCore {
         }
     }
 
+    /// Takes no more triggers, and tells all peers that the run ends when its events are built.
     pub(super) fn begin_draining(&mut self, cause: &str, now: Instant) {
         self.membership().publish(now);
         let (run, left) = (self.plan.run, counted(self.assigner.outstanding(), "event"));
@@ -77,8 +78,7 @@ impl SupervisorCore {
         self.phase.drain_until(now + self.plan.drain_time());
     }
 
-    /// Ends a drain that took too long. The outstanding events are lost, and the report names their
-    /// builders.
+    /// Ends a drain that took too long: its events are lost, and the report names their builders.
     pub(super) fn give_outstanding_up(&mut self, now: Instant) {
         let waited = self.plan.drain_time().as_secs_f64();
         self.dispatch().lose_unassigned(NO_FREE_SLOT, now);
@@ -90,6 +90,7 @@ impl SupervisorCore {
         self.finish(now);
     }
 
+    /// Asks all peers for their last reports, after the last event has its outcome.
     pub(super) fn finish(&mut self, now: Instant) {
         self.membership().publish(now);
         self.books.drain(now);
@@ -104,6 +105,7 @@ impl SupervisorCore {
         self.close_if_all_reported(now);
     }
 
+    /// Ends the run: sums up the report, and tells the peers the verdict.
     pub(super) fn close_ledger(&mut self, now: Instant) {
         self.membership().publish(now);
         self.verdicts().conclude(now);
@@ -128,6 +130,7 @@ impl SupervisorCore {
         }
     }
 
+    /// Ends the recovery of a run: it goes on without the peers that have not come back.
     /// Requirements: docs/reference/protocol.md RUN-23.
     pub(super) fn go_on(&mut self, now: Instant) {
         const CAUSE: &str = "it did not register with the restarted supervisor";

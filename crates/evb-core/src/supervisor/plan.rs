@@ -357,6 +357,8 @@ impl RunPlan {
 }
 
 impl RunPlan {
+    /// Checks that only sources of the run are expendable, sporadic or excluded, and that at least
+    /// one source owes fragments.
     fn check_owing(&self) -> Result<(), PlanError> {
         let listed = self.expendable.iter().chain(self.sporadic.keys()).chain(self.excluded.keys());
         if let Some(id) = listed.into_iter().find(|id| self.sources.binary_search(id).is_err()) {
@@ -367,6 +369,7 @@ impl RunPlan {
         if self.sources.iter().any(owes) { Ok(()) } else { Err(PlanError::NothingOwed) }
     }
 
+    /// Checks the name, the sources and the least number of each group.
     fn check_groups(&self) -> Result<(), PlanError> {
         let mut names = BTreeSet::new();
         for Group { name, sources, at_least } in &self.groups {
@@ -386,6 +389,8 @@ impl RunPlan {
         Ok(())
     }
 
+    /// Checks that names are possible, and that only sources of the run have names. Builders may
+    /// join later.
     fn check_names(&self) -> Result<(), PlanError> {
         let sources = self.source_names.iter().map(|(id, name)| {
             (self.sources.binary_search(id).is_ok() && is_name(name), "source", id.number())

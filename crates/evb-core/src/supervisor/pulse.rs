@@ -27,6 +27,7 @@ pub(super) struct Pulse {
 }
 
 impl Pulse {
+    /// Creates a pulse with a heartbeat after each time `every`.
     pub(super) fn new(now: Instant, every: Duration) -> Self {
         Self {
             every,

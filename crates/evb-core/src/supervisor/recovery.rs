@@ -44,15 +44,15 @@ pub enum RecoverError {
 /// # Errors
 /// Returns the error that the iterator returned.
 pub fn unfinished<E>(entries: impl IntoIterator<Item = Result<Entry, E>>) -> Result<Option<RunNumber>, E> {
-    let (mut run, mut over) = (None, false);
+    let (mut run, mut has_ended) = (None, false);
     for (index, entry) in entries.into_iter().enumerate() {
         match entry?.what {
             Some(What::Begun(begun)) if index == 0 => run = Some(RunNumber::new(begun.run)),
-            Some(What::Ended(_)) => over = true,
+            Some(What::Ended(_)) => has_ended = true,
             _ => {}
         }
     }
-    Ok(run.filter(|_| !over))
+    Ok(run.filter(|_| !has_ended))
 }
 
 /// Recovery of a run from its journal. Number, epoch, builders and seed of the run come from the

@@ -170,10 +170,11 @@ impl SupervisorRole {
         }
     }
 
+    /// Takes an announced trigger. If the run takes no triggers yet, the number counts as refused.
     fn handle_announcement(&mut self, announcement: Announcement, now: Instant) {
         let core = &mut self.core;
-        let Judged::New(new) = core.intake.numbers.judge(announcement) else { return };
-        if core.trigger(new, now) == new {
+        let Judged::New(count) = core.intake.numbers.judge(announcement) else { return };
+        if core.trigger(count, now) == count {
             core.intake.numbers.take(announcement);
         } else if !core.has_begun() {
             core.intake.numbers.refuse(1);
@@ -247,6 +248,8 @@ impl SupervisorRole {
         output.or_else(|| self.end_turn(now))
     }
 
+    /// Takes outputs of the state machine: a heartbeat and the end of a connection are returned at
+    /// once, and all others are held until the journal has the entries before them.
     fn poll_core(&mut self, now: Instant) -> Option<SupervisorOutput> {
         while let Some(output) = self.core.poll(now) {
             match output {

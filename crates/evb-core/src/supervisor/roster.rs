@@ -361,8 +361,7 @@ impl Roster {
         }
     }
 
-    /// Notes that a builder joins during the run. The builder gets no events until the sources have
-    /// connected lanes to it.
+    /// Notes that a builder joins during the run, which gets no events before lanes to it are open.
     pub(super) fn begin_joining(&mut self, index: BuilderIndex, now: Instant) {
         self.builders[index].joining = Some(now);
         self.lookup.note(index, &self.builders[index]);

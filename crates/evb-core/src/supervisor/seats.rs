@@ -147,6 +147,7 @@ pub(super) enum Leaving {
 }
 
 impl SourceSeat {
+    /// Creates the seat of a source that has not registered.
     pub(super) fn new(id: SourceId) -> Self {
         Self {
             id,
@@ -213,6 +214,7 @@ impl SourceSeat {
 }
 
 impl BuilderSeat {
+    /// Creates the seat of a builder that has not registered.
     pub(super) fn new(id: BuilderId) -> Self {
         Self {
             id,

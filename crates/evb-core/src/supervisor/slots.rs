@@ -105,6 +105,7 @@ impl Slots {
         if self.total == 0 {
             return None;
         }
+        // Some events in a row go to one builder, as many as the plan says.
         let chosen = if self.run_left > 0 && self.free[self.last] > 0 {
             self.run_left -= 1;
             self.last
@@ -175,6 +176,8 @@ impl Slots {
         self.builders.change(builder, before, free);
     }
 
+    /// Notes for the dead time whether the builder has no free slot, and whether no builder has
+    /// one.
     fn note(&mut self, builder: BuilderIndex, now: Instant) {
         if self.closed {
             return;

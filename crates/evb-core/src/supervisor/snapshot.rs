@@ -63,17 +63,20 @@ pub(super) fn entries(core: &SupervisorCore, now: Instant) -> Vec<Entry> {
     entries
 }
 
+/// Returns all counts and states that a new supervisor needs in place of the journal's entries so
+/// far.
 fn totals(core: &SupervisorCore, now: Instant) -> Totals {
     let SupervisorCore { roster, assigner, books, .. } = core;
     let positions = |set: &SourceSet| set.iter().map(|index| index as u32).collect();
     let builders = || roster.builders().positions();
-    let with_builders: u64 = builders().map(|index| books.total(index).all_lost()).sum();
+    let lost_by_builders: u64 = builders().map(|index| books.total(index).all_lost()).sum();
     let nanos = |at: Option<Instant>| at.map_or(0, |at| at.as_nanos().max(1));
     let (counts, times) = (books.counts(), books.times());
     Totals {
         triggered: counts.triggered,
         inhibited: counts.inhibited,
-        lost: counts.lost - with_builders,
+        // The totals of each builder have the events that were lost with it.
+        lost: counts.lost - lost_by_builders,
         roster_version: roster.version(),
         expectations: roster
             .audiences()
@@ -123,6 +126,7 @@ fn source(index: SourceIndex, roster: &Roster, books: &Books, now: Instant) -> S
     }
 }
 
+/// Returns the totals of a builder for the journal.
 fn builder(index: BuilderIndex, roster: &Roster, books: &Books) -> BuilderTotals {
     let seat = roster.builder(index);
     let membership = match seat.leaving {

@@ -200,7 +200,7 @@ const REMARKS: [FindingKind; 14] = [
 ];
 
 impl FindingKind {
-    /// Returns the sentence about a source.
+    /// Returns the sentence about a source, in the singular if the amount is one.
     fn about(&self, source: &SourceSummary) -> String {
         let amount = (self.amount)(source);
         let of_one =
@@ -253,6 +253,7 @@ pub(super) fn problems(sources: &[SourceSummary], is_started: bool) -> Vec<Strin
             problems.push(format!("{} {NO_FINAL_REPORT}", source.named()));
         }
     }
+    // One sentence for all other sources of a kind.
     for (kind, (_, rest)) in PROBLEMS.iter().zip(&worst) {
         problems.extend(rest.as_ref().map(|rest| kind.about_others(rest)));
     }

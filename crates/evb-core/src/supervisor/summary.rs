@@ -130,7 +130,7 @@ impl<'a> Summary<'a> {
     fn source(&self, index: SourceIndex, lanes: &LaneReport) -> SourceSummary {
         let seat = self.roster.source(index);
         let none = SourceReport::default();
-        let own = seat.report.as_ref().unwrap_or(&none);
+        let last_report = seat.report.as_ref().unwrap_or(&none);
         SourceSummary {
             name: self.plan.name_of(Peer::Source(seat.id)).to_owned(),
             reported: seat.report.is_some(),
@@ -142,11 +142,11 @@ impl<'a> Summary<'a> {
             sporadic: self.roster.owing().is_sporadic(index),
             excluded: self.roster.owing().is_excluded(index),
             missing_at_end: match &seat.report {
-                Some(own) => self.books.counts().triggered.saturating_sub(own.last_event),
+                Some(report) => self.books.counts().triggered.saturating_sub(report.last_event),
                 None => 0,
             },
             down_s: seat.down_time.as_secs_f64(),
-            ..SourceSummary::of(seat.id.number(), own, lanes)
+            ..SourceSummary::of(seat.id.number(), last_report, lanes)
         }
     }
 
@@ -160,15 +160,16 @@ impl<'a> Summary<'a> {
         joined
     }
 
+    /// Returns the summary of a builder, from the ledger and from its last report.
     fn builder(&self, index: BuilderIndex, triggering: Duration) -> BuilderSummary {
         let seat = self.roster.builder(index);
         let (tally, busy) = (self.books.total(index), self.assigner.busy(index));
-        let own = seat.report.as_ref().map(|own| BuilderSummary::of(seat.id.number(), own));
+        let summary = seat.report.as_ref().map(|report| BuilderSummary::of(seat.id.number(), report));
         // If a builder sent no report, its written events are those that it completed according to
         // the ledger.
         let accepted = self.books.present(index).accepted();
-        let written = own.as_ref().map_or(accepted, |own| own.written);
-        let own = own.unwrap_or_default();
+        let written = summary.as_ref().map_or(accepted, |summary| summary.written);
+        let summary = summary.unwrap_or_default();
         BuilderSummary {
             id: seat.id.number(),
             name: self.plan.name_of(Peer::Builder(seat.id)).to_owned(),
@@ -178,10 +179,10 @@ impl<'a> Summary<'a> {
             rejected: tally.rejected,
             lost: tally.all_lost(),
             written: written.saturating_add(self.books.past_written(index)),
-            payload_bytes: own.payload_bytes.saturating_add(seat.past_payload_bytes),
+            payload_bytes: summary.payload_bytes.saturating_add(seat.past_payload_bytes),
             busy_fraction: fraction(busy.as_secs_f64(), triggering.as_secs_f64()),
             protocol_faults: tally.faults,
-            ..own
+            ..summary
         }
     }
 
@@ -247,6 +248,8 @@ fn between(from: Option<Instant>, to: Option<Instant>) -> Duration {
     from.zip(to).map_or(Duration::ZERO, |(from, to)| to.since(from))
 }
 
+/// Describes where the counts of a builder's last report differ from the ledger; `None` if they
+/// agree.
 fn mismatch(builder: &str, tally: &BuilderCounts, report: &BuilderReport) -> Option<String> {
     let ours = [tally.complete, tally.incomplete, tally.rejected, tally.lost, tally.accepted()];
     let theirs = [report.complete, report.incomplete, report.rejected, report.lost, report.written];
@@ -265,6 +268,7 @@ fn mismatch(builder: &str, tally: &BuilderCounts, report: &BuilderReport) -> Opt
     })
 }
 
+/// Returns the verdict on the run in one line: what was built, and the first problem.
 fn verdict(report: &RunReport) -> String {
     let built = report.outcome();
     match report.problems.as_slice() {

@@ -273,6 +273,7 @@ pub(super) fn survey(core: &SupervisorCore, now: Instant) -> Survey {
     }
 }
 
+/// Returns the state and the counts of a builder for the status.
 fn builder(
     index: BuilderIndex,
     plan: &RunPlan,

@@ -26,6 +26,7 @@ impl BuilderCounts {
         self.lost + self.lost_with_it
     }
 
+    /// Returns the sums of these counts and the `other` ones.
     pub(super) fn plus(&self, other: &Self) -> Self {
         Self {
             assigned: self.assigned + other.assigned,

@@ -198,6 +198,8 @@ impl Verdicts<'_> {
         }
     }
 
+    /// Tells the builders to learn the relation of a source's clock again, from the events after
+    /// those decided so far.
     fn tell_to_learn(&mut self, source: SourceId) {
         let clock = self.core.plan.clocks.index(source);
         let relations = self.core.begun.as_mut().and_then(|begun| begun.relations.as_mut());
@@ -222,13 +224,13 @@ impl Verdicts<'_> {
     /// Records episodes, and tells the builders, whose files keep them.
     fn tell_episodes(&mut self, episodes: impl IntoIterator<Item = Episode>, now: Instant) {
         let core = &mut *self.core;
-        let mut told = Episodes::default();
+        let mut message = Episodes::default();
         for episode in episodes {
-            told.episodes.push(episode.message());
+            message.episodes.push(episode.message());
             core.books.note_episode(episode, &mut core.outbox, now);
         }
-        if !told.episodes.is_empty() {
-            self.tell_builders(&Message::Episodes(told), |seat| seat.connection.is_some());
+        if !message.episodes.is_empty() {
+            self.tell_builders(&Message::Episodes(message), |seat| seat.connection.is_some());
         }
     }
 

@@ -107,6 +107,8 @@ impl TriggerNumbers {
         self.counts.before_start += count;
     }
 
+    /// Judges an announcement whose number was passed already: it is late, or repeated, or shows
+    /// that the trigger program has started again.
     fn judge_taken(&mut self, announcement: Announcement) -> Judged {
         let number = announcement.number;
         let is_recent = self.last - number < REMEMBERED as u64;
@@ -123,6 +125,7 @@ impl TriggerNumbers {
         if is_copy {
             return Judged::Taken;
         }
+        // Several new announcements in a row with rising numbers show a restart.
         let (before, row) = self.again;
         let row = if row > 0 && number > before { row.saturating_add(1) } else { 1 };
         self.again = (number, row);

@@ -125,6 +125,7 @@ pub struct MalformedMessage {
 }
 
 impl Verdict {
+    /// Returns the number that stands for the verdict in messages.
     const fn number(self) -> u32 {
         match self {
             Self::Inhibited => 0,
@@ -134,6 +135,7 @@ impl Verdict {
         }
     }
 
+    /// Returns the verdict for which a number stands; `None` if no builder has such an id.
     fn from_number(number: u32) -> Option<Self> {
         match number {
             0 => Some(Self::Inhibited),
@@ -253,9 +255,12 @@ impl Completions {
         }
     }
 
+    /// Notes which sources are absent in the newest complete event. Neighbouring events without the
+    /// same sources share one entry.
     #[cold]
     fn add_absence(&mut self, absent: &[MissingSource]) {
         if self.absences.is_empty() {
+            // The complete events before this one lacked no source.
             let before = self.complete.len() as u32 - 1;
             self.absences.extend((before > 0).then(|| Absence { events: before, ..Absence::default() }));
         }
@@ -291,7 +296,7 @@ impl Completions {
     /// Checks the lists of a message that a builder sent (docs/reference/protocol.md RUN-12).
     pub(crate) fn check(&self) -> Result<(), MalformedMessage> {
         let fault = |problem| Err(MalformedMessage { message: "Completions", problem });
-        let sum = |of: fn(&Absence) -> u64| self.absences.iter().map(of).sum::<u64>();
+        let sum = |count_of: fn(&Absence) -> u64| self.absences.iter().map(count_of).sum::<u64>();
         if sum(|absence| absence.events.into()) > self.complete.len() as u64 {
             return fault("it names absent sources of more events than it has");
         }
@@ -318,6 +323,7 @@ impl Completions {
         let mut rest = Self { before: self.before.saturating_add(known as u64), ..Self::default() };
         let mut last = EventId::default();
         self.events().skip(known).for_each(|event| rest.add(&mut last, event));
+        // The entries of absences stand for complete events, so they are cut at the front, too.
         let mut skipped = known;
         rest.absences = self.absences;
         rest.absences.retain_mut(|absence| {
@@ -555,6 +561,7 @@ fn numbers(peer: Peer) -> (Role, u32) {
     }
 }
 
+/// Returns the peer of a role and an id; `None` if there can be no such peer.
 fn peer(role: Role, id: u32) -> Option<Peer> {
     match role {
         Role::Unspecified => None,

@@ -155,6 +155,8 @@ impl DatagramHeader {
             return Err(foreign);
         }
         let kind = DatagramKind::from_number(header[1]).ok_or(DatagramError::Version(header[1]))?;
+        // The letters stand for request, epoch, source, builder, number of the connection, sequence
+        // and heard.
         let [_, _, r0, r1, _, _, _, _, e0, e1, e2, e3, e4, e5, e6, e7, rest @ ..] = *header;
         let [s0, s1, b0, b1, n0, n1, n2, n3, q0, q1, q2, q3, h0, h1, h2, h3, offset @ ..] = rest;
         let association = Association {
@@ -190,6 +192,7 @@ impl DatagramHeader {
 }
 
 impl DatagramKind {
+    /// Returns the number that stands for the kind in a datagram.
     const fn number(self) -> u8 {
         match self {
             Self::Data => 1,

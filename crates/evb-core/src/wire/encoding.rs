@@ -150,6 +150,7 @@ impl Field for RunId {
         encoding::key_len(number) + encoding::encoded_len_varint(RUN_ID as u64) + RUN_ID
     }
 
+    /// Decodes a run id, whose field has exactly 16 bytes.
     fn merge(
         &mut self,
         _: u32,
@@ -230,6 +231,8 @@ macro_rules! messages {
                     })*
                 }
 
+                /// Reads a field, and adds it to the value that was read so far. Unknown fields are
+                /// skipped.
                 fn merge_field(
                     &mut self,
                     number: u32,
@@ -296,6 +299,7 @@ macro_rules! choices {
                     [$($number),*].contains(&number)
                 }
 
+                /// Reads one of the variants. Unknown fields are skipped.
                 fn merge(
                     &mut self,
                     number: u32,
@@ -349,6 +353,7 @@ macro_rules! enumerations {
                     prost::encoding::int32::encoded_len(number, &(*self as i32))
                 }
 
+                /// Reads the number of a variant. An unknown number stands for the first variant.
                 fn merge(
                     &mut self,
                     _: u32,

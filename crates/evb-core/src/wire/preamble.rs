@@ -88,6 +88,7 @@ pub fn protected_preamble(kind: ConnectionKind, spoken: Spoken) -> [u8; PREAMBLE
 /// # Errors
 /// Returns [`PreambleError`] if protocol, version, kind of connection, or protection is unexpected.
 pub fn check_preamble(bytes: [u8; PREAMBLE_LENGTH], kind: ConnectionKind) -> Result<Spoken, PreambleError> {
+    // Magic, version, kind of connection, and protection.
     let [m0, m1, m2, m3, v0, v1, wanted, spoken] = bytes;
     if [m0, m1, m2, m3] != MAGIC {
         return Err(PreambleError::Foreign(bytes));

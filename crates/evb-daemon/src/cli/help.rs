@@ -57,6 +57,7 @@ pub(super) fn with_help(mut evbd: Command) -> Command {
     evbd.help_template(TEMPLATE).after_help(text)
 }
 
+/// Lists the subcommands under the titles of their groups.
 fn groups(evbd: &Command) -> String {
     let widest = evbd.get_subcommands().map(|command| command.get_name().len()).max().unwrap_or(0);
     let mut text = String::new();

@@ -36,6 +36,7 @@ enum Body {
 }
 
 impl Answer {
+    /// Returns the answer to a request that was carried out.
     pub(crate) fn done(body: impl Serialize) -> Self {
         match serde_json::to_value(body) {
             Ok(body) => Self { status: StatusCode::OK, body: Body::Value(body) },
@@ -85,6 +86,7 @@ impl Answer {
         )
     }
 
+    /// Returns the response of HTTP.
     pub(crate) fn into_response(self) -> Response<Full<Bytes>> {
         let (text, content_type) = match self.body {
             Body::Value(body) => (Bytes::from(format!("{body:#}\n")), JSON),

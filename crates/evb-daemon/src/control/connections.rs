@@ -67,6 +67,8 @@ fn keep_alive(stream: &TcpStream) {
         set_socket_keepalive(stream, true).and_then(|()| set_tcp_keepidle(stream, Duration::from_secs(30)));
 }
 
+/// Answers the requests on a connection until it ends, with limits on the time and the size of
+/// their heads.
 async fn converse<F, B>(
     stream: TcpStream,
     answer: impl Fn(Request<Incoming>) -> F,

@@ -100,6 +100,7 @@ impl Guard {
         Ok(access)
     }
 
+    /// Returns what the token of a request permits, or refuses the request.
     fn access(&self, headers: &HeaderMap) -> Result<Access, Answer> {
         let Some(token) = &self.token else { return Ok(Access::Operator) };
         let given = text(headers, &AUTHORIZATION).and_then(|value| value.strip_prefix("Bearer "));

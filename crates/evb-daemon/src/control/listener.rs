@@ -87,6 +87,8 @@ async fn serve_one(
     respond(desk, peer, request, busy).await.into_response()
 }
 
+/// Answers a request: checks who asks, reads the body within limits, and logs what was not only a
+/// look.
 async fn respond(desk: &Desk, peer: SocketAddr, request: Request<Incoming>, busy: &Busy) -> Answer {
     let (head, body) = request.into_parts();
     let access = match desk.guard.check(&head) {

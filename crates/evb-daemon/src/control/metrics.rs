@@ -40,7 +40,7 @@ const STATES: [State; 6] =
 /// Returns the metrics of a status in OpenMetrics.
 pub(super) fn render(status: Status, hooks: Vec<HookStatus>) -> String {
     let mut registry = Registry::with_prefix("evb");
-    registry.register_collector(Box::new(Snapshot(status, hooks)));
+    registry.register_collector(Box::new(Snapshot { status, hooks }));
     let mut text = String::new();
     // Writing into memory cannot fail.
     let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
@@ -59,6 +59,7 @@ pub(super) fn in_plain_text(open_metrics: &str) -> String {
         let said = line.strip_prefix("# HELP ").or_else(|| line.strip_prefix("# TYPE "));
         match said.and_then(|said| said.split_once(' ')) {
             Some((name, rest)) if counters.contains(name) => {
+                // The first seven bytes are `# HELP ` or `# TYPE `.
                 text += &format!("{}{name}_total {rest}\n", &line[..7]);
             }
             _ if line == "# EOF" || line.starts_with("# UNIT ") => {}
@@ -71,8 +72,12 @@ pub(super) fn in_plain_text(open_metrics: &str) -> String {
     text
 }
 
+/// The facts from which the metrics of one answer are made.
 #[derive(Debug)]
-struct Snapshot(Status, Vec<HookStatus>);
+struct Snapshot {
+    status: Status,
+    hooks: Vec<HookStatus>,
+}
 
 type Labels = Vec<(&'static str, String)>;
 
@@ -127,6 +132,8 @@ impl Families<'_> {
         Ok(())
     }
 
+    /// Encodes a family of histograms. Times above the last bucket count in the one without an
+    /// upper end.
     fn histograms<'l>(
         &mut self,
         name: &'static str,
@@ -140,7 +147,7 @@ impl Families<'_> {
                 .take(OCTAVES)
                 .map(|(end, count)| (end.as_micros() as f64 / 1e6, count))
                 .collect();
-            let within: u64 = buckets.iter().map(|bucket| bucket.1).sum();
+            let within: u64 = buckets.iter().map(|(_, count)| count).sum();
             buckets.push((f64::INFINITY, latencies.count().saturating_sub(within)));
             let (sum, count) = (latencies.sum().as_secs_f64(), latencies.count());
             family.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
@@ -150,13 +157,14 @@ impl Families<'_> {
 }
 
 impl Collector for Snapshot {
+    /// Writes all metrics; those of peers are left out while there is no run.
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut families = Families(encoder);
-        of_process(&self.0, &mut families)?;
-        of_events(&self.0, &mut families)?;
-        of_problems(&self.0.problems, &mut families)?;
-        of_hooks(&self.1, &mut families)?;
-        let Some(survey) = &self.0.survey else { return Ok(()) };
+        of_process(&self.status, &mut families)?;
+        of_events(&self.status, &mut families)?;
+        of_problems(&self.status.problems, &mut families)?;
+        of_hooks(&self.hooks, &mut families)?;
+        let Some(survey) = &self.status.survey else { return Ok(()) };
         of_triggers(&survey.triggers, &mut families)?;
         of_peers(survey, &mut families)?;
         of_sources(&survey.sources, &mut families)?;
@@ -164,6 +172,7 @@ impl Collector for Snapshot {
     }
 }
 
+/// Encodes the metrics of this process and of run control.
 fn of_process(status: &Status, families: &mut Families<'_>) -> fmt::Result {
     let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
     families.gauges("build_info", "The version of the program.", [(version, 1.0)])?;
@@ -180,6 +189,7 @@ fn of_process(status: &Status, families: &mut Families<'_>) -> fmt::Result {
     families.gauges("run_seconds", "Time since the run began, pauses included.", [(Labels::new(), seconds)])
 }
 
+/// Encodes the metrics of triggers and events, over all runs of this process.
 fn of_events(status: &Status, families: &mut Families<'_>) -> fmt::Result {
     let (totals, events) = (&status.totals, &status.totals.events);
     families.counters(
@@ -209,6 +219,7 @@ fn of_events(status: &Status, families: &mut Families<'_>) -> fmt::Result {
     )
 }
 
+/// Encodes the metrics of external triggers that were ignored.
 fn of_triggers(triggers: &AnnouncementCounts, families: &mut Families<'_>) -> fmt::Result {
     let counts = IGNORED_TRIGGERS.iter().filter_map(|counter| {
         let (_, why) = counter.unused?;
@@ -219,15 +230,17 @@ fn of_triggers(triggers: &AnnouncementCounts, families: &mut Families<'_>) -> fm
     families.counters("trigger_restarts", "How often the trigger program began to count again.", restarts)
 }
 
+/// Encodes the metrics of hooks.
 fn of_hooks(hooks: &[HookStatus], families: &mut Families<'_>) -> fmt::Result {
-    let labels =
-        |of: &HookStatus, outcome: &str| vec![("hook", of.hook.to_owned()), ("outcome", outcome.to_owned())];
-    let outcomes = hooks.iter().flat_map(|of| {
-        let outcomes = [("succeeded", of.succeeded), ("failed", of.failed), ("dropped", of.dropped)];
-        outcomes.map(|(outcome, count)| (labels(of, outcome), count))
+    let labels = |hook: &HookStatus, outcome: &str| {
+        vec![("hook", hook.hook.to_owned()), ("outcome", outcome.to_owned())]
+    };
+    let outcomes = hooks.iter().flat_map(|hook| {
+        let outcomes = [("succeeded", hook.succeeded), ("failed", hook.failed), ("dropped", hook.dropped)];
+        outcomes.map(|(outcome, count)| (labels(hook, outcome), count))
     });
     families.counters("hook_calls", "Calls of the programs of hooks by what became of them.", outcomes)?;
-    let pending = hooks.iter().map(|of| (vec![("hook", of.hook.to_owned())], of.pending as f64));
+    let pending = hooks.iter().map(|hook| (vec![("hook", hook.hook.to_owned())], hook.pending as f64));
     families.gauges("hook_pending_calls", "Calls of the programs of hooks that wait or run.", pending)
 }
 
@@ -253,6 +266,7 @@ fn of_problems(problems: &[Problem], families: &mut Families<'_>) -> fmt::Result
     )
 }
 
+/// Encodes which sources and builders take part.
 fn of_peers(survey: &Survey, families: &mut Families<'_>) -> fmt::Result {
     let label = |role: &str, id: u16| vec![("role", role.to_owned()), ("id", id.to_string())];
     let takes_part = |presence: Presence| matches!(presence, Presence::Up | Presence::NoReadout);
@@ -343,62 +357,89 @@ fn info(role: &'static str, id: u16, name: &str) -> Option<(Labels, f64)> {
     (!name.is_empty()).then(|| (vec![(role, id.to_string()), ("name", name.to_owned())], 1.0))
 }
 
+/// Encodes the metrics of each source.
 fn of_sources(sources: &[SourceSurvey], families: &mut Families<'_>) -> fmt::Result {
-    let label = |of: &SourceSurvey| vec![("source", of.id.to_string())];
-    let infos = sources.iter().filter_map(|of| info("source", of.id, &of.name));
+    let label = |source: &SourceSurvey| vec![("source", source.id.to_string())];
+    let infos = sources.iter().filter_map(|source| info("source", source.id, &source.name));
     families.gauges("source_info", "The name of a source that has one.", infos)?;
     for (name, help, value) in SOURCE_COUNTERS {
-        families.counters(name, help, sources.iter().filter_map(|of| Some((label(of), value(of)?))))?;
+        families.counters(
+            name,
+            help,
+            sources.iter().filter_map(|source| Some((label(source), value(source)?))),
+        )?;
     }
-    families.reported(SourceLive::COUNTERS, sources.iter().map(|of| (label(of), of.live.as_ref())))?;
-    let missing = sources.iter().flat_map(|of| {
-        of.missing_by_cause.iter().map(|(cause, events)| {
-            (vec![("source", of.id.to_string()), ("cause", cause.to_string())], *events)
+    families
+        .reported(SourceLive::COUNTERS, sources.iter().map(|source| (label(source), source.live.as_ref())))?;
+    let missing = sources.iter().flat_map(|source| {
+        source.missing_by_cause.iter().map(|(cause, events)| {
+            (vec![("source", source.id.to_string()), ("cause", cause.to_string())], *events)
         })
     });
     let help = "Incomplete events without its fragment, by the cause for which it is missing.";
     families.counters("source_missing_by_cause_events", help, missing)?;
-    let absent = sources.iter().map(|of| (label(of), of.absent));
+    let absent = sources.iter().map(|source| (label(source), source.absent));
     let help = "Complete events without its fragment, which it did not owe.";
     families.counters("source_absent_events", help, absent)?;
-    let unused = sources.iter().filter_map(|of| Some((of.id, of.live.as_ref()?))).flat_map(|(id, live)| {
-        let label = move |why: &str| vec![("source", id.to_string()), ("why", why.to_owned())];
-        live.unused.iter().map(move |(why, count)| (label(why), *count))
-    });
+    let unused = sources.iter().filter_map(|source| Some((source.id, source.live.as_ref()?))).flat_map(
+        |(id, live)| {
+            let label = move |why: &str| vec![("source", id.to_string()), ("why", why.to_owned())];
+            live.unused.iter().map(move |(why, count)| (label(why), *count))
+        },
+    );
     let help = "Fragments that the source did not use, by the reason.";
     families.counters("source_unused_fragments", help, unused)?;
     // Total lateness is rounded to whole nanoseconds. Otherwise a rounding error of the mean could
     // make the value fall, which would look like a counter that was reset.
-    let late = |of: &SourceSurvey| (of.last_by_us * 1e3 * of.last as f64).round() / 1e9;
-    let late = sources.iter().map(|of| (label(of), late(of)));
+    let late = |source: &SourceSurvey| (source.last_by_us * 1e3 * source.last as f64).round() / 1e9;
+    let late = sources.iter().map(|source| (label(source), late(source)));
     families.counters("source_late_seconds", "How long events waited for this source alone.", late)?;
     for (name, help, value) in SOURCE_GAUGES {
-        families.gauges(name, help, sources.iter().filter_map(|of| Some((label(of), value(of)?))))?;
+        families.gauges(
+            name,
+            help,
+            sources.iter().filter_map(|source| Some((label(source), value(source)?))),
+        )?;
     }
     Ok(())
 }
 
+/// Encodes the metrics of each builder.
 fn of_builders(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::Result {
-    let label = |of: &BuilderSurvey| vec![("builder", of.id.to_string())];
-    let infos = builders.iter().filter_map(|of| info("builder", of.id, &of.name));
+    let label = |builder: &BuilderSurvey| vec![("builder", builder.id.to_string())];
+    let infos = builders.iter().filter_map(|builder| info("builder", builder.id, &builder.name));
     families.gauges("builder_info", "The name of a builder that has one.", infos)?;
     for (name, help, value) in BUILDER_COUNTERS {
-        families.counters(name, help, builders.iter().filter_map(|of| Some((label(of), value(of)?))))?;
+        families.counters(
+            name,
+            help,
+            builders.iter().filter_map(|builder| Some((label(builder), value(builder)?))),
+        )?;
     }
-    families.reported(BuilderLive::COUNTERS, builders.iter().map(|of| (label(of), of.live.as_ref())))?;
+    families.reported(
+        BuilderLive::COUNTERS,
+        builders.iter().map(|builder| (label(builder), builder.live.as_ref())),
+    )?;
     for (name, help, value) in BUILDER_GAUGES {
-        families.gauges(name, help, builders.iter().filter_map(|of| Some((label(of), value(of)?))))?;
+        families.gauges(
+            name,
+            help,
+            builders.iter().filter_map(|builder| Some((label(builder), value(builder)?))),
+        )?;
     }
-    let slots = builders.iter().flat_map(|of| {
-        let at_sink = u64::from(of.at_sink);
-        [("at_sink", at_sink), ("building", of.outstanding.saturating_sub(at_sink))].map(|(state, count)| {
-            (vec![("builder", of.id.to_string()), ("state", state.to_owned())], count as f64)
-        })
+    let slots = builders.iter().flat_map(|builder| {
+        let at_sink = u64::from(builder.at_sink);
+        [("at_sink", at_sink), ("building", builder.outstanding.saturating_sub(at_sink))].map(
+            |(state, count)| {
+                (vec![("builder", builder.id.to_string()), ("state", state.to_owned())], count as f64)
+            },
+        )
     });
     families.gauges("builder_busy_slots", "Slots that are taken, by what their event waits for.", slots)?;
     of_taps(builders, families)?;
     of_filters(builders, families)?;
-    let latencies = builders.iter().filter_map(|of| Some((label(of), &of.live.as_ref()?.latencies)));
+    let latencies =
+        builders.iter().filter_map(|builder| Some((label(builder), &builder.live.as_ref()?.latencies)));
     families.histograms(
         "build_latency_seconds",
         "Time from an event's trigger to its last fragment.",
@@ -406,8 +447,10 @@ fn of_builders(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::
     )
 }
 
+/// Encodes the metrics of the taps of builders.
 fn of_taps(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::Result {
-    let taps = || builders.iter().filter_map(|of| Some((of.id.to_string(), of.live.as_ref()?.tap?)));
+    let taps =
+        || builders.iter().filter_map(|builder| Some((builder.id.to_string(), builder.live.as_ref()?.tap?)));
     let clients = taps().map(|(id, tap)| (vec![("builder", id)], f64::from(tap.clients)));
     families.gauges("builder_tap_clients", "Clients of its tap that are connected.", clients)?;
     let fates = taps().flat_map(|(id, tap)| {
@@ -418,9 +461,13 @@ fn of_taps(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::Resu
     families.counters("builder_tap_events", help, fates)
 }
 
+/// Encodes the metrics of filters that are processes.
 fn of_filters(builders: &[BuilderSurvey], families: &mut Families<'_>) -> fmt::Result {
-    let filters =
-        || builders.iter().filter_map(|of| Some((of.id.to_string(), of.live.as_ref()?.filter.as_ref()?)));
+    let filters = || {
+        builders
+            .iter()
+            .filter_map(|builder| Some((builder.id.to_string(), builder.live.as_ref()?.filter.as_ref()?)))
+    };
     let ready = filters().map(|(id, filter)| (vec![("builder", id)], f64::from(filter.ready)));
     families.gauges("builder_filter_workers", "Processes of its filter that can judge events.", ready)?;
     let restarts = filters().map(|(id, filter)| (vec![("builder", id)], filter.restarts));

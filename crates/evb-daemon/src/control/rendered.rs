@@ -73,6 +73,7 @@ pub(super) enum MetricsFormat {
 }
 
 impl Rendered {
+    /// Creates the pages, which are rendered when they are asked for.
     pub(super) fn new(lead: RunControl, hooks: Hooks) -> Self {
         let mut shown = lead.watch();
         shown.see();
@@ -131,6 +132,7 @@ impl Rendered {
         })
     }
 
+    /// Forgets the rendered pages if the status may have changed since.
     async fn refresh(&self, pages: &mut Pages) -> Result<(), Refusal> {
         let is_old = pages.at.is_none_or(|at| at.elapsed() >= AGE);
         // `has_changed` is also true when the leader has ended; then asking for the status fails.
@@ -148,6 +150,7 @@ impl Rendered {
     /// Returns the samples after number `after` as JSON.
     pub(super) async fn history(&self, after: u64) -> Result<Bytes, Refusal> {
         let mut samples = self.samples.lock().await;
+        // New samples are rendered at most once in this time, and then serve all clients.
         if samples.at.is_none_or(|at| at.elapsed() >= AGE) {
             let last = samples.rendered.back().map_or(0, |(number, _)| *number);
             for sample in self.lead.history(last).await? {
@@ -160,6 +163,7 @@ impl Rendered {
         }
         let next = samples.rendered.back().map_or(after, |(number, _)| *number);
         let mut text = format!("{{\"next\":{next},\"samples\":[").into_bytes();
+        // The samples are in the order of their numbers.
         let first = samples.rendered.partition_point(|(number, _)| *number <= after);
         for (index, (_, sample)) in samples.rendered.range(first..).enumerate() {
             if index > 0 {

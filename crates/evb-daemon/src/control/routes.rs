@@ -164,6 +164,7 @@ pub(super) async fn look(rendered: &Rendered, access: Access, head: &Parts) -> O
     })
 }
 
+/// Parses the query of a request for history: the number of the last sample that the client has.
 fn parse_after(query: Option<&str>) -> Result<u64, Answer> {
     let Some(query) = query.filter(|query| !query.is_empty()) else { return Ok(0) };
     query.strip_prefix("after=").and_then(|number| number.parse().ok()).ok_or_else(|| {
@@ -231,6 +232,7 @@ pub(super) async fn answer(lead: &RunControl, method: &Method, path: &str, body:
     outcome.unwrap_or_else(|refusal| Answer::refused(&refusal))
 }
 
+/// Returns true if run control has this path, whatever the method.
 fn is_known(what: &str) -> bool {
     what == "status"
         || what == "history"
@@ -259,15 +261,17 @@ fn parse_run(command: Command, body: &[u8]) -> Result<Annotation, Answer> {
     Ok(Annotation { kind, comment })
 }
 
+/// Parses the body of a request for another trigger rate.
 fn parse_rate(body: &[u8]) -> Result<Frequency, Answer> {
     let NewRate { rate } = parse(body, "{\"rate\": \"2 kHz\"}")?;
     rate.parse().map_err(|error: UnitError| {
-        let told = format!("the trigger rate cannot be read, and stays as it was: {error}");
-        let (reason, remedy) = split_remedy(&told);
+        let text = format!("the trigger rate cannot be read, and stays as it was: {error}");
+        let (reason, remedy) = split_remedy(&text);
         Answer::turned_away(StatusCode::BAD_REQUEST, reason, remedy.unwrap_or_default())
     })
 }
 
+/// Returns the answer to a request for an unknown path.
 fn unknown(path: &str) -> Answer {
     let reason = format!("run control has no path {}", path.chars().take(80).collect::<String>());
     Answer::turned_away(

@@ -31,6 +31,7 @@ pub(crate) enum TokenError {
     },
 }
 
+/// Returns the advice that the error itself does not give.
 fn way_out(error: &SecretError) -> &'static str {
     match error {
         SecretError::Read { .. } | SecretError::NotAFile(_) => {

@@ -109,6 +109,7 @@ fn without_user(url: &str) -> String {
 }
 
 impl Client {
+    /// Creates a client of run control at this address.
     pub(crate) fn new(address: Endpoint, token_file: Option<&Path>) -> Result<Self, AskError> {
         let operator = |error: &dyn Display| AskError::Operator(error.to_string());
         let token = token_file.map(Token::read).transpose().map_err(|error| operator(&error))?;
@@ -146,6 +147,7 @@ impl Client {
         Err(AskError::Refused { is_transition: status == StatusCode::CONFLICT, answer })
     }
 
+    /// Sends a request on a new connection, and returns the response.
     async fn exchange(
         &self,
         method: &str,
@@ -222,6 +224,7 @@ impl Streamed {
 }
 
 impl io::Read for Streamed {
+    /// Reads the next bytes of the answer's body, and keeps its trailers when they come.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         while self.rest.is_empty() {
             let Some(frame) = self.client.runtime.block_on(self.body.frame()) else { return Ok(0) };

@@ -64,12 +64,12 @@ pub(super) fn line(answer: &Value) -> String {
 /// Returns a refusal as text: the refusing party, the reason and the remedy.
 pub(super) fn refusal(answer: &Value) -> String {
     let answer = plain(answer);
-    let of = |key: &str, usual: &str| answer[key].as_str().unwrap_or(usual).to_owned();
+    let text_of = |key: &str, usual: &str| answer[key].as_str().unwrap_or(usual).to_owned();
     let what = answer["request"].as_str().unwrap_or("the request was");
-    let by = of("refused_by", "the program at that address");
-    let reason = of("reason", "it gives no reason");
+    let by = text_of("refused_by", "the program at that address");
+    let reason = text_of("reason", "it gives no reason");
     let remedy =
-        of("remedy", "check that this is the address of evbd's run control, and no proxy is in between");
+        text_of("remedy", "check that this is the address of evbd's run control, and no proxy is in between");
     format!("{what} refused by {by}: {reason}\n  {remedy}\n")
 }
 
@@ -123,19 +123,20 @@ pub(super) fn status(status: &Value) -> String {
     text
 }
 
+/// Writes the ledger, the rates and the latency.
 fn events(text: &mut String, status: &Value) {
     let (events, rates) = (&status["survey"]["events"], &status["rates"]);
-    let of = |key: &str| events[key].as_u64().unwrap_or(0);
+    let count_of = |key: &str| events[key].as_u64().unwrap_or(0);
     let rate = |key: &str| rates[key].as_f64().unwrap_or(0.0);
     let _ = writeln!(
         text,
         "events       {} triggered = {} complete + {} incomplete + {} lost + {} rejected + {} inhibited + {} under way",
-        of("triggered"),
-        of("complete"),
-        of("incomplete"),
-        of("lost"),
-        of("rejected"),
-        of("inhibited"),
+        count_of("triggered"),
+        count_of("complete"),
+        count_of("incomplete"),
+        count_of("lost"),
+        count_of("rejected"),
+        count_of("inhibited"),
         status["survey"]["outstanding"]
     );
     let _ = writeln!(
@@ -159,8 +160,15 @@ fn events(text: &mut String, status: &Value) {
 /// Writes what is wrong, also before the run begins.
 fn problems(text: &mut String, status: &Value) {
     for problem in status["problems"].as_array().into_iter().flatten() {
-        let of = |key: &str| words(&problem[key]).to_owned();
-        let _ = writeln!(text, "{:<12} {}: {}; {}", of("severity"), of("subject"), of("text"), of("remedy"));
+        let text_of = |key: &str| words(&problem[key]).to_owned();
+        let _ = writeln!(
+            text,
+            "{:<12} {}: {}; {}",
+            text_of("severity"),
+            text_of("subject"),
+            text_of("text"),
+            text_of("remedy")
+        );
     }
     let causes = status["survey"]["dead_time_causes"].as_array();
     for cause in causes.into_iter().flatten() {
@@ -169,6 +177,7 @@ fn problems(text: &mut String, status: &Value) {
     }
 }
 
+/// Writes a table of the builders, and the sources that are not well.
 fn peers(text: &mut String, survey: &Value) {
     let sources = survey["sources"].as_array().map_or(&[][..], |sources| sources);
     let builders = survey["builders"].as_array().map_or(&[][..], |builders| builders);
@@ -280,6 +289,7 @@ fn list(value: &Value) -> Vec<&str> {
     value.as_array().map_or_else(Vec::new, |items| items.iter().filter_map(Value::as_str).collect())
 }
 
+/// Returns a time as people read it.
 fn clock(seconds: f64) -> String {
     let whole = seconds as u64;
     match whole {

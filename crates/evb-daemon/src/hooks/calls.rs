@@ -105,6 +105,7 @@ impl Caller {
         }
     }
 
+    /// Notes and logs a call that has failed, with the input that its program was given.
     fn tell_failure(&self, about: &str, reason: &str, input: &Value) {
         let name = self.hook.name();
         self.hooks.note_failure(self.hook, &format!("{about}: {reason}"));

@@ -75,6 +75,7 @@ impl Hooks {
     }
 }
 
+/// Returns what the program of a hook reads about a problem.
 fn input(run: u32, run_id: RunId, problem: &Problem) -> Value {
     let Problem { severity, subject, text, remedy } = problem;
     json!({

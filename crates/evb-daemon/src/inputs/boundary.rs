@@ -45,6 +45,7 @@ pub(super) struct Boundary {
 type Run = (RunNumber, RunId);
 
 impl Boundary {
+    /// Creates the boundary of a source's runs, with the hooks of its input.
     pub(super) fn new(entry: &SourceEntry, ending: watch::Receiver<Ending>) -> Self {
         Self {
             hooks: entry.hooks.clone(),
@@ -103,6 +104,7 @@ impl Boundary {
         };
         tokio::join!(feeding, starting);
         let Some(run) = started.take() else { return };
+        // Only looks whether the run has ended, and does not wait for its end.
         let reason = tokio::select! {
             biased;
             outcome = source.finished() => match outcome {
@@ -146,13 +148,14 @@ impl Boundary {
     /// Does what the end of a run requires.
     async fn stop(&self, run: Run, reason: &str) {
         let Some(hook) = &self.hooks.on_stop else { return };
+        let (number, _) = run;
         let mut input = self.input(run, "stop");
         input["reason"] = reason.into();
         if let Err(reason) = self.carry_out("on_stop", hook, &input, self.ends(Ending::Now)).await {
             tracing::warn!(
                 source = self.source,
                 "{reason}; run {} has ended and is not affected: correct that, or look at the board, before the next run",
-                run.0
+                number
             );
         }
     }
@@ -200,6 +203,7 @@ impl Boundary {
         }
     }
 
+    /// Sends bytes to the board within the limit, or says why not.
     async fn send(&self, bytes: &[u8], limit: Duration) -> Result<(), String> {
         let Some(writer) = &self.writer else { return Err("this input has no board to send to".to_owned()) };
         match timeout(limit, writer.send(bytes)).await {

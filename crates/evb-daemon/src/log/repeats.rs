@@ -139,6 +139,8 @@ impl Book {
         false
     }
 
+    /// Writes the repeated warnings whose time has come. A warning that came again is held back
+    /// once more.
     fn write_due(&mut self, now: Instant) {
         let due = |held: &HeldWarnings| held.until <= now;
         let texts: Vec<String> =
@@ -153,6 +155,7 @@ impl Book {
         }
     }
 
+    /// Writes how often a warning has come again, and from whom.
     fn write_held(&mut self, text: &str, held: &HeldWarnings, now: Instant) {
         if held.count == 0 {
             return;

@@ -42,6 +42,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Text {
         }
     }
 
+    /// Adds the line of an event to the log, with the role that its spans name.
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let mut said = Said::default();
         event.record(&mut said);
@@ -85,6 +86,7 @@ impl Visit for Said {
         }
     }
 
+    /// Notes a field as text, unless it has a place of its own.
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         // Writing to a string cannot fail.
         let _ = match field.name() {

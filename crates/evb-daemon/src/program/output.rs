@@ -59,6 +59,7 @@ impl<'a> Output<'a> {
         }
     }
 
+    /// Logs a line of the program's output; after [`LINES`] of them, lines are only counted.
     fn show(&mut self) {
         self.count += 1;
         if self.count <= LINES {

@@ -83,6 +83,7 @@ pub(super) async fn join(config: &Config, shared: &Shared, peer: Peer) -> Result
     start(config, shared, peer).instrument(log::role(peer, config.name_of(peer))).await
 }
 
+/// Starts a source or builder, and returns when it has joined a run.
 async fn start(config: &Config, shared: &Shared, peer: Peer) -> Result<Role, RunError> {
     let missing = || {
         RunError::Operator(format!(
@@ -188,6 +189,7 @@ pub(super) fn admission_rule(mode: &SecurityMode) -> Result<Security, KeyError> 
     })
 }
 
+/// Returns the configuration of a source for the library.
 fn source_config(
     config: &Config,
     executor: Option<&Choice>,
@@ -222,6 +224,7 @@ fn source_config(
     })
 }
 
+/// Returns the configuration of a builder for the library.
 fn builder_config(config: &Config, entry: &BuilderEntry) -> BuilderConfig {
     let position = config.builders.iter().position(|other| other.id == entry.id).unwrap_or(0);
     // Builders begin their rotations at different sources, to spread the load.

@@ -144,23 +144,23 @@ async fn line(lead: RunControl) -> String {
 /// Prints a line for each change of the system's state.
 async fn show(lead: RunControl) {
     let mut shown = lead.watch();
-    let mut before = (State::Unconfigured, None);
+    let (mut state_before, mut error_before) = (State::Unconfigured, None);
     loop {
-        let now = {
+        let (state, last_error) = {
             let shown = shown.see();
             (shown.state, shown.last_error.clone())
         };
-        if now.0 != before.0 {
+        if state != state_before {
             let run = lead.status().await.ok().and_then(|status| status.run);
             let run = run.map_or(String::new(), |run| format!(", run {run}"));
-            complain!("{}{run}{}", now.0, meaning(now.0.name()));
+            complain!("{}{run}{}", state, meaning(state.name()));
         }
-        if now.1 != before.1
-            && let Some(error) = &now.1
+        if last_error != error_before
+            && let Some(error) = &last_error
         {
             complain!("  last error: {error}; `evbd ctl status` shows what else is wrong");
         }
-        before = now;
+        (state_before, error_before) = (state, last_error);
         if shown.next().await.is_none() {
             return;
         }

@@ -91,6 +91,7 @@ pub(super) struct Host {
 }
 
 impl Host {
+    /// Starts the supervisor, if this process hosts it, and lets all other roles join the run.
     pub(super) async fn start(
         config: Arc<Config>,
         hosted: &[Peer],
@@ -99,9 +100,9 @@ impl Host {
         let mut supervisor = None;
         if hosted.contains(&Peer::Supervisor) {
             let fault = |error: &dyn std::fmt::Display| RunError::Supervisor(error.to_string());
-            let mut own = build::supervisor(&config, &shared, hosted, None)?;
-            own.plan.first_readouts = FirstReadouts::Await;
-            let bound = Supervisor::bind(own).await.map_err(|error| fault(&error))?;
+            let mut supervisor_config = build::supervisor(&config, &shared, hosted, None)?;
+            supervisor_config.plan.first_readouts = FirstReadouts::Await;
+            let bound = Supervisor::bind(supervisor_config).await.map_err(|error| fault(&error))?;
             // Other roles of the process would inherit the priority, so only a process with nothing
             // but the supervisor takes precedence.
             if *hosted == [Peer::Supervisor] && build::is_urgent(&config) {
@@ -132,6 +133,7 @@ impl Host {
         let watched = watched.map(|handle| tokio::spawn(watch(handle, hooks.clone())));
         let display = self.supervisor.as_ref().filter(|_| !quiet).map(|(handle, _)| handle.clone());
         let display = display.map(|handle| tokio::spawn(progress::show(handle, self.config.run.events)));
+        // A signal asks the roles to stop, and the loop waits for their end once more.
         let ended = loop {
             let end = async {
                 self.join_all().await?;

@@ -84,6 +84,7 @@ pub(super) async fn run(
     }
 }
 
+/// Takes part in one run after the other, until a signal asks for the end. Returns the exit code.
 async fn take_part(
     arguments: &RunArguments,
     mut part: HostedRoles,

@@ -52,11 +52,12 @@ pub(super) fn missing(config: &Config, origin: &Origin, hosted: &[Peer]) -> Prob
     Problems::new(origin.clone(), missing_files(config, origin, hosted).list)
 }
 
+/// Returns the files, programs and directories that the hosted roles need and cannot use.
 fn missing_files<'a>(config: &Config, origin: &'a Origin, hosted: &[Peer]) -> Look<'a> {
     let mut look = Look { origin, severity: Severity::Error, list: Vec::new() };
     if let Err(error) = admission_rule(&config.security) {
-        let told = error.to_string();
-        let (reason, remedy) = split_remedy(&told);
+        let text = error.to_string();
+        let (reason, remedy) = split_remedy(&text);
         look.refuse("security.key_file", None, reason.to_owned(), remedy.unwrap_or_default());
     }
     if let Some(control) = &config.control {
@@ -116,6 +117,7 @@ impl Look<'_> {
         }
     }
 
+    /// Looks at the token files of run control.
     fn at_tokens(&mut self, control: &ControlConfig) {
         let viewers = match &control.viewers {
             ViewersEntry::TokenFile(path) => Some(path),
@@ -130,6 +132,7 @@ impl Look<'_> {
         }
     }
 
+    /// Looks at the key file of a tap.
     fn at_tap(&mut self, key_file: &Path, id: u16) {
         if let Err(error) = Token::read(key_file) {
             let remedy = "until that is done, `evbd run` does not start, because the tap needs this file";
@@ -140,6 +143,7 @@ impl Look<'_> {
         }
     }
 
+    /// Looks whether a source can make its Unix socket.
     fn at_socket(&mut self, path: &Path, id: u16) {
         let usable = match fs::symlink_metadata(path) {
             Ok(what) if !what.file_type().is_socket() => {
@@ -161,6 +165,7 @@ impl Look<'_> {
         }
     }
 
+    /// Looks whether a program can be executed.
     fn at_program(&mut self, key: &str, words: &[String], id: u16) {
         let Some(name) = words.first() else { return };
         let Err(error) = executable(Path::new(name)) else { return };
@@ -172,6 +177,7 @@ impl Look<'_> {
         self.severity = severity;
     }
 
+    /// Looks whether a recording can be read and has the configured format.
     fn at_replay(&mut self, path: &Path, format: &ReplayFormat, id: u16) {
         // A pipe is not opened: its writer would get a broken pipe when the check closes it.
         let is_pipe = |what: &fs::Metadata| !what.is_file() && !what.is_dir();
@@ -194,6 +200,7 @@ impl Look<'_> {
         self.refuse("source.input.path", Some(id), reason, remedy);
     }
 
+    /// Looks whether the files of a capture are captures.
     fn at_capture(&mut self, paths: &[PathBuf], id: u16) {
         let key = if paths.len() == 1 { "source.input.path" } else { "source.input.paths" };
         for path in paths {
@@ -202,12 +209,13 @@ impl Look<'_> {
                 Ok(false) => CaptureError::NoCapture { path: path.clone() },
                 Err(error) => error,
             };
-            let told = error.to_string();
-            let (reason, remedy) = split_remedy(&told);
+            let text = error.to_string();
+            let (reason, remedy) = split_remedy(&text);
             self.refuse(key, Some(id), reason.to_owned(), remedy.unwrap_or_default());
         }
     }
 
+    /// Looks whether a sink can write to its directory, or make it.
     fn at_sink(&mut self, path: &Path, id: u16) {
         let named = |ancestor: &&Path| !ancestor.as_os_str().is_empty();
         let there = path.ancestors().filter(named).find(|ancestor| fs::symlink_metadata(ancestor).is_ok());
@@ -218,6 +226,7 @@ impl Look<'_> {
         }
     }
 
+    /// Looks whether the journal can be written.
     fn at_journal(&mut self, path: Option<&Path>) {
         let Some(path) = path else { return };
         // The journal may be a symbolic link: its file is created at the target of the link.
@@ -235,6 +244,7 @@ impl Look<'_> {
         }
     }
 
+    /// Adds a problem to the list.
     fn refuse(&mut self, key: &str, id: Option<u16>, reason: String, remedy: &str) {
         self.list.push(Problem {
             severity: self.severity,

@@ -49,6 +49,7 @@ pub(super) fn line(now: &Progress) -> String {
     )
 }
 
+/// Describes the progress of a run in a line.
 fn words(now: &Progress, rate: f64) -> String {
     let sources = counted(now.sources_up, "source");
     let builders = counted(now.builders_up, "builder");

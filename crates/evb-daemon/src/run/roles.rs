@@ -60,6 +60,7 @@ pub(super) fn all(config: &Config) -> Vec<Peer> {
         .collect()
 }
 
+/// Returns the roles that the configuration's addresses give to this host, and logs them.
 fn here(config: &Config, origin: &Origin) -> Result<Vec<Peer>, RunError> {
     let locations = Locations::of(config);
     for (host, (roles, reason)) in locations.unknown() {
@@ -83,6 +84,7 @@ fn here(config: &Config, origin: &Origin) -> Result<Vec<Peer>, RunError> {
     Ok(here)
 }
 
+/// Returns the roles that the arguments name, each once.
 fn named(asked: &[RoleArgument], config: &Config) -> Result<Vec<Peer>, RunError> {
     let all = all(config);
     let mut hosted = Vec::new();

@@ -73,6 +73,7 @@ impl Signals {
         );
     }
 
+    /// Polls for a signal that asks for the end.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Signal> {
         for (one, signal) in &mut self.ending {
             if signal.poll_recv(cx).is_ready() {
@@ -111,6 +112,7 @@ struct ReceivedSignals {
 impl ReceivedSignals {
     /// Returns the effect of another signal.
     fn again(&mut self, one: Signal, now: Instant) -> Effect {
+        // One press of Ctrl-C may come twice, so only a later one asks for more.
         if one == Signal::INT {
             let first = *self.interrupted.get_or_insert(now);
             if now.duration_since(first) >= SAME {

@@ -230,8 +230,8 @@ fn path(report: &RunReport, path: &PathSummary) -> String {
     let segments = (*tcp_retransmits > 0).then(|| counted(*tcp_retransmits, "TCP retransmit"));
     let ranges = (*resends > 0).then(|| format!("{} sent again", counted(*resends, "range")));
     let repeated: Vec<_> = segments.into_iter().chain(ranges).collect();
-    let from = report.sources.iter().find(|of| of.id == *source).map_or("", |of| &of.name);
-    let to = report.builders.iter().find(|of| of.id == *builder).map_or("", |of| &of.name);
+    let from = report.sources.iter().find(|peer| peer.id == *source).map_or("", |peer| &peer.name);
+    let to = report.builders.iter().find(|peer| peer.id == *builder).map_or("", |peer| &peer.name);
     let from = Peer::Source(SourceId::new(*source)).named(from);
     let to = Peer::Builder(BuilderId::new(*builder)).named(to);
     format!("{from} to {to}: {}", repeated.join(", "))

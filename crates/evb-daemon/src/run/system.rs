@@ -51,6 +51,8 @@ impl FromFile {
         Self { path, hosting, config, fresh: Some(origin), hosted: Vec::new(), shared, last: None, publisher }
     }
 
+    /// Returns the configuration of the next run: the one of the start for the first run, then the
+    /// file as it is now.
     fn read(&mut self) -> Result<(Arc<Config>, Origin), SystemError> {
         if let Some(origin) = self.fresh.take() {
             return Ok((Arc::clone(&self.config), origin));
@@ -100,6 +102,7 @@ fn unmet(error: RunError, file: &Path) -> SystemError {
 }
 
 impl System for FromFile {
+    /// Reads the file, and checks that this process can host its roles.
     fn configure(&mut self) -> Result<(), SystemError> {
         let (config, origin) = self.read()?;
         let fault = |error: RunError| unmet(error, &self.path);
@@ -115,15 +118,17 @@ impl System for FromFile {
         Ok(())
     }
 
+    /// Returns the supervisor's configuration for the next run.
     fn plan(&mut self) -> Result<SupervisorConfig, SystemError> {
-        let mut own = build::supervisor(&self.config, &self.shared, &self.hosted, self.last)
+        let mut supervisor = build::supervisor(&self.config, &self.shared, &self.hosted, self.last)
             .map_err(|error| unmet(error, &self.path))?;
         if self.config.control.as_ref().is_some_and(|control| control.require_readout) {
-            own.plan.first_readouts = FirstReadouts::Refuse;
+            supervisor.plan.first_readouts = FirstReadouts::Refuse;
         }
-        Ok(own)
+        Ok(supervisor)
     }
 
+    /// Joins the roles of this process that have a part in the run.
     fn join(&mut self, _supervisor: SocketAddr, plan: &RunPlan) -> Vec<Joining> {
         let takes_part = |peer: &Peer| match peer {
             Peer::Supervisor => false,
@@ -133,6 +138,7 @@ impl System for FromFile {
         self.hosted.iter().copied().filter(takes_part).map(|peer| self.joining(peer)).collect()
     }
 
+    /// Succeeds if the file has this builder.
     fn admit_builder(&mut self, id: BuilderId) -> Result<(), SystemError> {
         // The file may have been changed since `configure`, and processes of builders read it
         // again.

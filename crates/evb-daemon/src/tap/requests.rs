@@ -52,6 +52,7 @@ impl Desk {
         Self { builder, tap, guard, log: Mutex::new(RefusalLog::new("a tap")) }
     }
 
+    /// Answers a request, and closes the connection after it.
     pub(super) async fn answer(&self, peer: SocketAddr, request: Request<Incoming>, busy: Busy) -> Answered {
         let (head, _) = request.into_parts();
         let mut response = match self.guard.check(&head).and_then(|_| self.look(&head, busy)) {
@@ -67,6 +68,7 @@ impl Desk {
         response
     }
 
+    /// Returns the stream of events or the counts, or refuses the request.
     fn look(&self, head: &Parts, busy: Busy) -> Result<Answered, Answer> {
         match (&head.method, head.uri.path()) {
             (&Method::GET, EVENTS) => self.show(wanted(head.uri.query().unwrap_or_default())?, busy),
@@ -99,8 +101,8 @@ impl Desk {
                 TapError::Share { .. } => StatusCode::BAD_REQUEST,
                 TapError::Full { .. } => StatusCode::SERVICE_UNAVAILABLE,
             };
-            let told = error.to_string();
-            let (reason, remedy) = split_remedy(&told);
+            let text = error.to_string();
+            let (reason, remedy) = split_remedy(&text);
             Answer::turned_away(status, reason, remedy.unwrap_or_default())
         };
         let stream = self.tap.subscribe(wanted).map_err(refused)?;
@@ -148,6 +150,7 @@ impl Body for EventBody {
     type Data = Bytes;
     type Error = Infallible;
 
+    /// Returns the next events; after the last one, the counts of the stream as trailers.
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

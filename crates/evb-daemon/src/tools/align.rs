@@ -115,7 +115,7 @@ pub(super) fn align(
             .entries
             .iter()
             .zip(watched.clocks)
-            .map(|(entry, of)| SourceReport::of(entry, of))
+            .map(|(entry, counts)| SourceReport::of(entry, counts))
             .collect(),
         unchecked,
         episodes,
@@ -131,6 +131,7 @@ struct Clocks<'a> {
 }
 
 impl<'a> Clocks<'a> {
+    /// Takes the sources with a clock from the configuration.
     fn of(config: &'a Config) -> Self {
         let with_clock = || config.sources.iter().filter(|entry| entry.clock.is_some());
         Self {
@@ -148,6 +149,7 @@ impl<'a> Clocks<'a> {
         Peer::Source(entry.id).named(entry.name.as_deref().unwrap_or_default())
     }
 
+    /// Writes the readings of an event's fragments, one for each clock.
     fn read(&self, event: &Event, readings: &mut [Option<u64>]) {
         readings.fill(None);
         for fragment in event.fragments() {
@@ -159,6 +161,7 @@ impl<'a> Clocks<'a> {
 }
 
 impl SourceReport {
+    /// Returns the row of a source.
     fn of(entry: &SourceEntry, fragments: Agreement) -> Self {
         let Agreement { agree, disagree, unknown } = fragments;
         Self {

@@ -104,6 +104,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, VerifyError> {
     Ok(files)
 }
 
+/// Lists the events of all files. The exit code says whether a file is damaged.
 fn all(files: &[PathBuf], options: ListOptions, out: &mut dyn Write) -> io::Result<ExitCode> {
     let mut code = ExitCode::SUCCESS;
     for path in files {
@@ -125,6 +126,7 @@ fn all(files: &[PathBuf], options: ListOptions, out: &mut dyn Write) -> io::Resu
     Ok(code)
 }
 
+/// Shows one event from each file that has it.
 fn one(files: &[PathBuf], event: EventId, payloads: bool, out: &mut dyn Write) -> io::Result<ExitCode> {
     let (mut found, mut code) = (false, ExitCode::SUCCESS);
     for path in files {

@@ -109,6 +109,7 @@ impl<'o> Listing<'o> {
         Ok(Self { counted: CountedFrames::new(entry.counter), place, show: arguments.show, out })
     }
 
+    /// Decodes the bytes of a recording to their end, and lists the frames and what was not used.
     fn decode(&mut self, mut capture: impl io::Read, mut framing: Framing) -> io::Result<ExitCode> {
         let (mut bytes, mut piece) = (BytesMut::new(), vec![0; READ]);
         let (mut read, mut follows) = (0, Follows::Bytes);

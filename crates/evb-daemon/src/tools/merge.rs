@@ -125,6 +125,8 @@ fn tell_repair(report: &MergeReport, out: &mut dyn Write) -> io::Result<bool> {
     Ok(others.is_empty())
 }
 
+/// Tells what was merged and what was left out. The exit code says whether anything was damaged or
+/// given twice.
 fn tell(report: &MergeReport, format: FormatVersion, out: &mut dyn Write) -> io::Result<ExitCode> {
     let written = &report.written;
     writeln!(out, "{} merged into {}", counted(written.events, "event"), counted(written.files, "file"))?;

@@ -115,6 +115,7 @@ pub(crate) fn report(arguments: &ReportArguments) -> ExitCode {
     }
 }
 
+/// Reads the records in a state directory, of which there must be at least one.
 fn read(dir: &Path) -> Result<Vec<RunRecord>, String> {
     let path = dir.display();
     let records = StateDir::new(dir).records().map_err(|error| {

@@ -32,6 +32,7 @@ impl<'a> Sections<'a> {
         Self { fields: Fields(bytes), least: 0 }
     }
 
+    /// Reads the next section. Sections come in the order of their kinds, each at most once.
     fn section(&mut self) -> Option<Section<'a>> {
         let (kind, flags, length) = (self.fields.u16()?, self.fields.u16()?, self.fields.u32()?);
         let body = self.fields.bytes(length as usize)?;

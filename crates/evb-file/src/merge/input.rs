@@ -106,6 +106,7 @@ impl MergeInput {
         self.read_by(|file, record, window| file.payloads_into(&record, window, memory).map(|()| record))
     }
 
+    /// Reads the event that is next in this file. The buffer of the window is kept between calls.
     fn read_by<T>(
         &mut self,
         read: impl FnOnce(&EventFile, Record, &mut Window<'_>) -> Result<T, ReadError>,
@@ -141,8 +142,11 @@ impl MergeInput {
             if entries.len() < count {
                 break entries;
             }
+            // More copies of the last event may follow these entries, so its copies are left for
+            // the next piece.
             let last = entries[count - 1].event;
             match entries.iter().position(|entry| entry.event == last) {
+                // All these entries are copies of one event.
                 None | Some(0) => count *= 2,
                 Some(whole) => {
                     entries.truncate(whole);
@@ -155,6 +159,7 @@ impl MergeInput {
         Ok(())
     }
 
+    /// Returns the file, which is opened when it is needed.
     fn open(&mut self) -> Result<&EventFile, ReadError> {
         let file = match self.file.take() {
             Some(file) => file,

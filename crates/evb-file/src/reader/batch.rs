@@ -231,6 +231,7 @@ impl<F: Deref<Target = EventFile>> Batches<F> {
             Some(Ok(record)) => record,
         };
         let (at, length) = (record.offset, record.length.count());
+        // A record that is too large is not read; the call returns the error that says so.
         if record.length > self.file.record_limit {
             return batch.findings.extend(self.file.read(&record).err());
         }

@@ -46,12 +46,12 @@ impl EventFile {
         if let Some(is_whole) = self.has_whole_index.get() {
             return Ok(*is_whole);
         }
-        let told = self.told_entries(0, self.footer.records)?;
-        let mut is_found = vec![false; told.len()];
+        let listed = self.told_entries(0, self.footer.records)?;
+        let mut is_found = vec![false; listed.len()];
         let (mut is_whole, mut damaged) = (true, Vec::new());
         for record in self.records() {
             match record {
-                Ok(record) => match told.binary_search(&IndexEntry::of(&record)) {
+                Ok(record) => match listed.binary_search(&IndexEntry::of(&record)) {
                     Ok(place) => is_found[place] = true,
                     Err(_) => is_whole = false,
                 },
@@ -62,7 +62,7 @@ impl EventFile {
                 Err(_) => {}
             }
         }
-        let others = told.iter().zip(&is_found).filter(|(_, is_found)| !**is_found).map(|(entry, _)| entry);
+        let others = listed.iter().zip(&is_found).filter(|(_, is_found)| !**is_found).map(|(entry, _)| entry);
         is_whole = is_whole && self.leads_to_damage(others, &damaged)?;
         Ok(*self.has_whole_index.get_or_init(|| is_whole))
     }
@@ -78,6 +78,7 @@ impl EventFile {
         let (mut has_entry, all) =
             (vec![false; damaged.len()], damaged.iter().map(|(_, length)| *length).sum::<Bytes>());
         for entry in entries {
+            // The last damaged region that begins at the entry or before it.
             let region = damaged.partition_point(|(offset, _)| *offset <= entry.offset).checked_sub(1);
             let is_in = |place: &usize| entry.offset - damaged[*place].0 < damaged[*place].1.count();
             match region.filter(is_in) {

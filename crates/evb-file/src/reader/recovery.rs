@@ -99,13 +99,15 @@ pub(super) fn header(file: &File, length: u64) -> io::Result<Result<Found, Heade
         Some((Err(refusal), _)) if !refusal.is_damage() => return Ok(Err(refusal)),
         _ => {}
     }
-    let is_first = front.starts_with(&FILE_MAGIC) && front.get(8..10) == Some(&[1, 0]);
-    if !is_first && let Some(found) = from_records(&mut window, length)? {
+    // The records of format 1 do not tell of which file they are.
+    let is_format_1 = front.starts_with(&FILE_MAGIC) && front.get(8..10) == Some(&[1, 0]);
+    if !is_format_1 && let Some(found) = from_records(&mut window, length)? {
         return Ok(Ok(found));
     }
     Ok(Err(flaw))
 }
 
+/// Reads the file's header, whose first bytes are `front`.
 fn read(front: &[u8], window: &mut Window<'_>) -> io::Result<Result<Found, HeaderFlaw>> {
     let length = match FileHeader::length(front) {
         Ok(length) => length,
@@ -160,6 +162,7 @@ fn from_records(window: &mut Window<'_>, length: u64) -> io::Result<Option<Found
         tagged.builder = tagged.builder.filter(|first| *first == builder);
         tagged.epoch = tagged.epoch.min(epoch);
     }
+    // The file's own tag is the one that most bytes have.
     let order = |tagged: &Tagged| (tagged.bytes, Reverse(tagged.first.offset));
     let most = tags.into_iter().max_by_key(|(_, tagged)| order(tagged));
     let Some((checksum, tagged)) = most else { return Ok(None) };

@@ -200,6 +200,8 @@ impl<'f> Records<'f> {
         self.position
     }
 
+    /// Reads the record at the position, and moves on. Where no record begins, this is the index,
+    /// or damage.
     fn step(&mut self) -> io::Result<Option<Result<Record, ReadError>>> {
         let Some(offset) = self.position.next.take() else { return Ok(None) };
         if offset >= self.file.records_end() {
@@ -223,15 +225,17 @@ impl<'f> Records<'f> {
     fn index_at(&mut self, offset: u64) -> io::Result<IndexHere> {
         let (state, length, block) = (self.file.footer.state, self.file.length, self.file.block());
         let bytes = self.window.up_to(offset, 16)?;
-        let (fills, may_be_torn) =
-            (block.begins(bytes, offset, length), block.may_begin_torn(bytes, length - offset));
+        // A whole block goes from here to the end of the file; a writer that was killed leaves the
+        // first part of one.
+        let is_whole_block = block.begins(bytes, offset, length);
+        let may_be_torn_block = block.may_begin_torn(bytes, length - offset);
         Ok(match state {
             // With an intact index, the iteration ends where the index begins and never reads the
             // index itself.
             IndexState::Present => IndexHere::No,
-            IndexState::Damaged if offset == self.file.footer.offset || fills => IndexHere::Ends,
+            IndexState::Damaged if offset == self.file.footer.offset || is_whole_block => IndexHere::Ends,
             _ if !bytes.starts_with(&block.tag.version.index_magic()) => IndexHere::No,
-            IndexState::Absent if !self.position.unbroken && may_be_torn => IndexHere::Ends,
+            IndexState::Absent if !self.position.unbroken && may_be_torn_block => IndexHere::Ends,
             IndexState::Absent if self.position.unbroken && self.is_torn_index(offset)? => IndexHere::Ends,
             _ => IndexHere::Wrong,
         })
@@ -284,6 +288,7 @@ impl<'f> Records<'f> {
                 return Ok(None);
             }
             let vain = &mut self.position.vain;
+            // A mark may be a part of a payload, so a head with the right checksum must follow.
             if block.begins(bytes, at, file.length)
                 || record_on_walk(&mut self.window, vain, (at, end), file.tag)?.is_ok()
             {

@@ -42,6 +42,7 @@ impl fmt::Display for RunReport {
 }
 
 impl RunReport {
+    /// Writes the counts of a run, one a line, each with a note on what it means.
     fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes: Bytes = self.files.iter().map(|file| file.size).sum();
         write!(f, "run {}", self.run)?;
@@ -143,6 +144,7 @@ impl RunReport {
         Ok(())
     }
 
+    /// Writes the list of the findings of each kind.
     fn findings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         list(f, &self.incomplete, |f, event| {
             write!(f, "incomplete: event {}, {}", event.event, named(&event.missing))
@@ -234,6 +236,7 @@ pub(crate) fn named(missing: &[MissingSource]) -> String {
     }
 }
 
+/// Writes the first findings of a kind, and how many more there are.
 fn list<T>(
     f: &mut fmt::Formatter<'_>,
     listed: &Listed<T>,

@@ -70,6 +70,7 @@ struct Found<'a> {
     files: Vec<std::borrow::Cow<'a, str>>,
 }
 
+/// Serializes the runs that were found as a list.
 pub(super) fn found<S: Serializer>(runs: &[FoundRun], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(runs.iter().map(|run| Found {
         run_id: run.run_id,

@@ -247,6 +247,7 @@ pub struct FileReport {
 }
 
 impl FileReport {
+    /// Creates the report on a file before its records are counted.
     pub(super) fn of(file: &EventFile) -> Self {
         Self {
             path: file.path().to_owned(),

@@ -62,6 +62,8 @@ impl Tally {
         self.copies.push(EventCopy { event, epoch, lists });
     }
 
+    /// Returns the number of these lists. Equal lists have the same number, because most events
+    /// have the same ones.
     fn place(&mut self, lists: Lists) -> u32 {
         if let Some(place) = self.places.get(&lists) {
             return *place;
@@ -144,6 +146,8 @@ fn by_source<'a>(lists: impl Iterator<Item = (&'a Vec<SourceId>, u64)>) -> Vec<E
     counts.into_iter().map(|(source, events)| EventsOfSource { source, events }).collect()
 }
 
+/// Reports all copies of an event but the first, which counts: copies of the same epoch are
+/// duplicates, those of an earlier one are superseded.
 fn copies_that_do_not_count(copies: &[EventCopy], report: &mut RunReport) {
     let by = copies[0].epoch;
     for pair in copies.windows(2) {

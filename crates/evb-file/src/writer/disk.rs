@@ -64,6 +64,7 @@ impl Storage for File {
         self.sync_data()
     }
 
+    /// Returns the length of the file, or `None` if no directory has it any more.
     fn named_length(&self) -> io::Result<Option<u64>> {
         let found = self.metadata()?;
         #[cfg(unix)]

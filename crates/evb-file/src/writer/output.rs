@@ -26,6 +26,14 @@ use crate::{
 /// The error number for "No such file or directory" on every Unix.
 const ENOENT: i32 = 2;
 
+/// The state of a file at the last commit.
+#[derive(Clone, Copy, Debug, Default)]
+struct Committed {
+    /// Length of the file in bytes.
+    length: u64,
+    events: usize,
+}
+
 #[derive(Debug)]
 pub(super) struct OutputFile {
     path: PathBuf,
@@ -37,8 +45,7 @@ pub(super) struct OutputFile {
     /// The number of bytes that were passed to the kernel.
     handed_over: u64,
     entries: Vec<IndexEntry>,
-    /// The file's length and number of events at the last commit.
-    committed: (u64, usize),
+    committed: Committed,
     /// The checksum of the file at the last commit.
     committed_sum: Option<RunningChecksum>,
     /// True if the file must be truncated to the last commit before anything else is written to it.
@@ -66,7 +73,7 @@ impl OutputFile {
             staging,
             handed_over: 0,
             entries,
-            committed: (0, 0),
+            committed: Committed::default(),
             committed_sum: Some(RunningChecksum::default()),
             torn: false,
         };
@@ -125,11 +132,11 @@ impl OutputFile {
     }
 
     pub(super) fn committed_events(&self) -> u64 {
-        self.committed.1 as u64
+        self.committed.events as u64
     }
 
     pub(super) fn committed_bytes(&self) -> Bytes {
-        Bytes::new(self.committed.0)
+        Bytes::new(self.committed.length)
     }
 
     /// Appends the record of an event, of the given size: copies a small record to the buffer, and
@@ -166,10 +173,10 @@ impl OutputFile {
     pub(super) fn commit(&mut self, fsync: FsyncPolicy) -> Result<(), FileError> {
         self.mend()?;
         self.hand_over()?;
-        if self.committed.0 < self.handed_over {
+        if self.committed.length < self.handed_over {
             self.sync(fsync)?;
             self.check_whole()?;
-            self.committed = (self.handed_over, self.entries.len());
+            self.committed = Committed { length: self.handed_over, events: self.entries.len() };
             self.committed_sum.clone_from(&self.staging.sum);
         }
         Ok(())
@@ -199,13 +206,15 @@ impl OutputFile {
             Err(_) => return None,
         };
         // What was written since the last commit may stand behind the cut.
-        let kept = length.saturating_sub(self.handed_over - self.committed.0);
-        let end = |place: usize| self.entries.get(place + 1).map_or(self.committed.0, |next| next.offset);
-        let first = (0..self.committed.1).find(|place| end(*place) > kept).unwrap_or(self.committed.1);
-        let cut = self.entries.get(first).map_or(self.committed.0, |entry| entry.offset);
+        let kept = length.saturating_sub(self.handed_over - self.committed.length);
+        let end =
+            |place: usize| self.entries.get(place + 1).map_or(self.committed.length, |next| next.offset);
+        let first =
+            (0..self.committed.events).find(|place| end(*place) > kept).unwrap_or(self.committed.events);
+        let cut = self.entries.get(first).map_or(self.committed.length, |entry| entry.offset);
         // An error is ignored, because readers find the torn end too.
         let _ = self.storage.truncate(cut.min(kept));
-        Some(self.entries[first..self.committed.1].iter().map(|entry| entry.event).collect())
+        Some(self.entries[first..self.committed.events].iter().map(|entry| entry.event).collect())
     }
 
     /// Writes the closing block after the last committed record, and returns the size of the file.
@@ -225,16 +234,16 @@ impl OutputFile {
     pub(super) fn roll_back(&mut self) -> Vec<EventId> {
         self.staging.clear();
         self.staging.sum.clone_from(&self.committed_sum);
-        self.handed_over = self.committed.0;
+        self.handed_over = self.committed.length;
         self.torn = true;
-        self.entries.drain(self.committed.1..).map(|entry| entry.event).collect()
+        self.entries.drain(self.committed.events..).map(|entry| entry.event).collect()
     }
 
     /// Truncates the file to the last commit, if events were discarded. After an error, the next
     /// operation tries again before it writes anything.
     pub(super) fn mend(&mut self) -> Result<(), FileError> {
         if self.torn {
-            self.storage.truncate(self.committed.0).map_err(FileError::of("cut back", &self.path))?;
+            self.storage.truncate(self.committed.length).map_err(FileError::of("cut back", &self.path))?;
             self.torn = false;
         }
         Ok(())

@@ -63,6 +63,7 @@ pub(super) fn demand(config: &Config, here: &[Role]) -> Demand {
 /// each sink into the page cache or a socket. Roles with the same address share a link.
 fn copies(config: &Config, here: &[Role]) -> Option<Rate> {
     let link = |own: Option<Rate>| own.or(config.network.link_rate);
+    // The flag tells a link into a builder from one out of a source.
     let mut links: BTreeMap<(bool, String), Rate> = BTreeMap::new();
     for source in config.sources.iter().filter(|source| here.contains(&Role::Source(source.id))) {
         links.insert((false, source.link_name()), link(source.link_rate)?);
@@ -70,8 +71,8 @@ fn copies(config: &Config, here: &[Role]) -> Option<Rate> {
     for builder in config.builders.iter().filter(|builder| here.contains(&Role::Builder(builder.id))) {
         let times = 1 + builder.sinks.iter().filter(|sink| **sink != SinkEntry::Null).count();
         let rate = link(builder.link_rate)? * times as u64;
-        let all = links.entry((true, builder.port_name().to_owned())).or_insert(rate);
-        *all = rate.max(*all);
+        let fastest = links.entry((true, builder.port_name().to_owned())).or_insert(rate);
+        *fastest = rate.max(*fastest);
     }
     links.into_values().reduce(|sum, rate| sum + rate)
 }

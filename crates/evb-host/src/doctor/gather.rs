@@ -72,10 +72,11 @@ pub(super) fn gather(demand: Option<Demand>, peers: &Peers, named: &[String]) ->
     })
 }
 
+/// Measures round trips between two threads over the loopback, as a whole and in stages.
 fn turn_facts() -> Fact<TurnFacts> {
     let turns = echo::loopback_turns(TURNS)?;
     let stages: Vec<_> = turns.iter().filter_map(|turn| turn.stages).collect();
-    let of = |part: fn(&TurnStages) -> Duration| {
+    let lateness_of = |part: fn(&TurnStages) -> Duration| {
         let missing = || {
             Unavailable::new(
                 "the kernel does not report when it receives (SO_TIMESTAMPNS); the other checks do not need it",
@@ -85,10 +86,10 @@ fn turn_facts() -> Fact<TurnFacts> {
     };
     let by_stage = || -> Fact<StageFacts> {
         Ok(StageFacts {
-            write: of(|stages| stages.write)?,
-            far_wake_up: of(|stages| stages.far_wake_up)?,
-            answer: of(|stages| stages.answer)?,
-            wake_up: of(|stages| stages.wake_up)?,
+            write: lateness_of(|stages| stages.write)?,
+            far_wake_up: lateness_of(|stages| stages.far_wake_up)?,
+            answer: lateness_of(|stages| stages.answer)?,
+            wake_up: lateness_of(|stages| stages.wake_up)?,
         })
     };
     let whole = Lateness::of(turns.iter().map(|turn| turn.whole).collect());
@@ -98,6 +99,8 @@ fn turn_facts() -> Fact<TurnFacts> {
     Ok(TurnFacts { whole, stages: by_stage() })
 }
 
+/// Returns the devices to look at: the named ones, or those to the peers, or the default one and
+/// the loopback.
 fn devices<'l>(links: &'l [Link], peers: &Peers, named: &[String]) -> Result<Vec<&'l Link>, Unavailable> {
     if !named.is_empty() {
         let find = |name: &String| {
@@ -140,6 +143,7 @@ fn copy_facts() -> Fact<CopyFacts> {
     Ok(CopyFacts { rate, threads })
 }
 
+/// Gathers what the kernel gives to sockets that ask as evb does.
 fn socket_facts(demand: Option<&Demand>) -> SocketFacts {
     // If the configuration names no congestion control, the roles request cubic.
     let congestion = demand.and_then(|demand| demand.congestion_control.clone());
@@ -166,6 +170,7 @@ fn socket_facts(demand: Option<&Demand>) -> SocketFacts {
     }
 }
 
+/// Gathers the facts about a device, and tests the offloads that matter there.
 fn device(link: &Link, demand: Option<&Demand>, peers: &Peers, paths: &[PathFacts]) -> DeviceFacts {
     let name = link.name.as_str();
     let qdiscs = qdisc::qdiscs(link.index);
@@ -211,13 +216,16 @@ fn proofs(
     peers: &Peers,
     paths: &[PathFacts],
 ) -> Fact<Vec<Proved>> {
-    let on_it = |peer: &&Peer| peer.route.as_ref().is_ok_and(|route| route.device == link.index);
+    let is_reached_through = |peer: &&Peer| peer.route.as_ref().is_ok_and(|route| route.device == link.index);
     let answers = |peer: &&Peer| paths.iter().any(|path| path.address == peer.address && path.answers());
-    let mut candidates = peers.reached.iter().filter(on_it);
-    let home: Option<(_, _)> = link.loopback.then(|| ([127, 0, 0, 1].into(), Some([127, 0, 0, 1].into())));
+    // A peer that answers ping is the best one; the loopback needs no peer.
+    let mut candidates = peers.reached.iter().filter(is_reached_through);
+    let loopback_ends: Option<(_, _)> =
+        link.loopback.then(|| ([127, 0, 0, 1].into(), Some([127, 0, 0, 1].into())));
     let best = candidates.clone().find(answers).or_else(|| candidates.next());
-    let ends =
-        best.map(|peer| (peer.address, peer.route.as_ref().ok().and_then(|route| route.from))).or(home);
+    let ends = best
+        .map(|peer| (peer.address, peer.route.as_ref().ok().and_then(|route| route.from)))
+        .or(loopback_ends);
     let Some((to, Some(from))) = ends else {
         return Err(Unavailable::new("no peer is reached through this device; name one with --peer ADDRESS"));
     };

@@ -57,6 +57,7 @@ pub(super) fn peers(config: Option<&Config>, named: &[IpAddr]) -> Peers {
     let locations = config.map(Locations::of);
     let located = locations.iter().flat_map(Locations::iter);
     for role in located.filter(|role| role.host().is_some()) {
+        // Of a host with several addresses, the first one is tested.
         if let Some(Ok([address, ..])) = role.addresses() {
             found.entry(*address).or_default().push(role.role());
         }
@@ -71,11 +72,11 @@ pub(super) fn peers(config: Option<&Config>, named: &[IpAddr]) -> Peers {
 /// Chooses the peers to test. An address of this host is tested only if a source and a builder of
 /// this host communicate over it, if the user named it, or if there is no other host.
 fn choose(all: Vec<Peer>, named: &[IpAddr]) -> Vec<Peer> {
-    let (own, mut reached): (Vec<_>, Vec<_>) = all.into_iter().partition(Peer::is_here);
-    let has = |wanted: fn(&Role) -> bool| own.iter().flat_map(|peer| &peer.roles).any(wanted);
+    let (here, mut reached): (Vec<_>, Vec<_>) = all.into_iter().partition(Peer::is_here);
+    let has = |wanted: fn(&Role) -> bool| here.iter().flat_map(|peer| &peer.roles).any(wanted);
     let has_source = has(|role| matches!(role, Role::Source(_)));
     let has_builder = has(|role| matches!(role, Role::Builder(_)));
     let all_own = reached.is_empty() || (has_source && has_builder);
-    reached.extend(own.into_iter().filter(|peer| all_own || named.contains(&peer.address)));
+    reached.extend(here.into_iter().filter(|peer| all_own || named.contains(&peer.address)));
     reached
 }

@@ -31,6 +31,7 @@ pub(super) fn page(findings: &[Finding]) -> String {
     page + "\n" + &summary(findings)
 }
 
+/// Formats the findings about one subject.
 fn section(subject: &Subject, group: &[Finding]) -> String {
     let mut rows: Vec<Row<'_>> = Vec::new();
     for finding in group {
@@ -69,6 +70,7 @@ const NAME: usize = 18;
 const MARK: usize = 15;
 
 impl Row<'_> {
+    /// Formats the row: the verdict, the value, the reason and the command.
     fn text(&self) -> String {
         let Finding { verdict, value, why, command, unavailable, .. } = self.finding;
         let mark = match verdict {
@@ -87,6 +89,7 @@ impl Row<'_> {
     }
 }
 
+/// Formats the counts of the verdicts, and what they mean.
 fn summary(findings: &[Finding]) -> String {
     let has_command = findings.iter().any(|finding| finding.command.is_some());
     let commands = if has_command {

@@ -158,11 +158,13 @@ impl<'c> Locations<'c> {
                 hosts.push((host, OneHost { roles: Vec::new(), is_here: located.is_here, addresses }));
                 hosts.len() - 1
             });
-            hosts[place].1.roles.push(located.role());
+            let (_, host) = &mut hosts[place];
+            host.roles.push(located.role());
         }
         hosts
     }
 
+    /// Formats a table of the hosts with their roles and addresses.
     fn table(&self, margin: &str) -> String {
         let hosts = self.hosts();
         let width = hosts.iter().map(|(host, _)| host.len()).max().unwrap_or_default().max(9);

@@ -47,6 +47,7 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
+/// Returns the addresses of this host with the names of their devices, the loopback and IPv6 last.
 fn addresses() -> Fact<Vec<(IpAddr, String)>> {
     let names: BTreeMap<u32, String> =
         link::links()?.into_iter().map(|link| (link.index, link.name)).collect();

@@ -237,6 +237,7 @@ impl<'p> Listener<'p> {
         Ok(listener)
     }
 
+    /// Greets a sender, and tells it to where and how large to send.
     fn greet(&mut self, mut control: TcpStream, address: SocketAddr) -> io::Result<()> {
         control.set_nonblocking(false)?;
         control.set_nodelay(true)?;
@@ -261,21 +262,21 @@ impl<'p> Listener<'p> {
     }
 
     /// Records arrivals until all datagrams have arrived, or none arrives for the time [`SILENCE`].
-    fn collect(&mut self, trace: &mut Trace, over: u64) -> Result<(), ListenError> {
+    fn collect(&mut self, trace: &mut Trace, end_of_burst: u64) -> Result<(), ListenError> {
         let mut missing: usize = trace.trains.iter().map(|train| train.received.len()).sum();
         let room = SockRef::from(&self.receiver).recv_buffer_size().unwrap_or(0) as u64;
         if missing as u64 * IN_SOCKET * trace.frame / 2 < room {
             // The kernel records the times of arrival. If all datagrams fit into the socket's
             // buffer, this process sleeps during the burst, so that it takes no core from senders
             // on the same machine.
-            thread::sleep(Duration::from_nanos(over.saturating_sub(clock::now().as_nanos())));
+            thread::sleep(Duration::from_nanos(end_of_burst.saturating_sub(clock::now().as_nanos())));
         }
         let mut last = clock::now();
         while missing > 0 {
             let receipt = self.receiver.receive(SILENCE / 4).map_err(ListenError::Socket)?;
             let now = clock::now();
             let Some(receipt) = receipt else {
-                if now.as_nanos() > over && now.since(last) > SILENCE {
+                if now.as_nanos() > end_of_burst && now.since(last) > SILENCE {
                     break;
                 }
                 continue;
@@ -289,7 +290,7 @@ impl<'p> Listener<'p> {
             if let Some(place @ None) = place {
                 *place = Some(receipt.at.as_nanos() as i64);
                 (missing, last) = (missing - 1, now);
-            } else if now.as_nanos() > over && now.since(last) > SILENCE {
+            } else if now.as_nanos() > end_of_burst && now.since(last) > SILENCE {
                 // Datagrams that do not belong to this burst do not prolong the wait.
                 break;
             }
@@ -309,6 +310,7 @@ impl<'p> Listener<'p> {
             if came == 0 && lost == sent {
                 return Err(ListenError::Closed { sender: sender + 1, address, port: self.local.port() });
             }
+            // A few datagrams may be lost by chance; more than a tenth of many may not.
             if *lost * 10 > *sent && *lost > 6 {
                 return Err(ListenError::Lossy { sender: sender + 1, address, lost: *lost, sent: *sent });
             }
@@ -329,6 +331,7 @@ impl Rig for Listener<'_> {
         self.senders.len()
     }
 
+    /// Orders a burst of all senders, and collects what arrives and when it was sent.
     fn burst(&mut self, shares: &[Share], ahead_spacing: u64) -> Result<Trace, ListenError> {
         self.burst += 1;
         let parts = shares.iter().filter(|share| share.count > 0).count().max(1) as u64;
@@ -336,7 +339,7 @@ impl Rig for Listener<'_> {
         let drops_before = socket_drops(self.local);
         let mut trace = Trace { frame: self.frame().count(), ..Trace::default() };
         let mut orders = Vec::new();
-        let (mut over, mut part) = (begin, 0);
+        let (mut end_of_burst, mut part) = (begin, 0);
         for (sender, share) in shares.iter().enumerate() {
             let mut order = Order {
                 burst: self.burst,
@@ -354,7 +357,7 @@ impl Rig for Listener<'_> {
                 order.phase = ahead_spacing / parts * part;
                 part += 1;
                 (order.ahead, order.count) = (AHEAD, share.count.min(MOST - AHEAD));
-                over = over.max(begin + order.due(order.total()));
+                end_of_burst = end_of_burst.max(begin + order.due(order.total()));
                 order.start = begin.wrapping_add_signed(self.senders[sender].offset);
             }
             let received = vec![None; order.total() as usize];
@@ -364,7 +367,7 @@ impl Rig for Listener<'_> {
         for (sender, order) in orders.iter().enumerate().filter(|(_, order)| order.count > 0) {
             self.senders[sender].tell(Message::Order(*order))?;
         }
-        self.collect(&mut trace, over)?;
+        self.collect(&mut trace, end_of_burst)?;
         for (sender, order) in orders.iter().enumerate().filter(|(_, order)| order.count > 0) {
             self.senders[sender].read_times(order, &mut trace.trains[sender])?;
         }

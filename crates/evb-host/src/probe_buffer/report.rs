@@ -68,6 +68,7 @@ pub(super) fn text(result: &SearchResult) -> String {
     text
 }
 
+/// Writes why the buffer's size was not found, and what is known of it.
 fn not_reached(text: &mut String, result: &SearchResult) {
     let why = match result.not_reached {
         Some(why) => format!("not reached: {why}"),
@@ -90,6 +91,7 @@ fn not_reached(text: &mut String, result: &SearchResult) {
 fn blur(result: &SearchResult) -> Option<String> {
     let [_, own, _] = result.spread(|estimate| estimate.own_queue)?;
     let [_, counted, _] = result.spread(|estimate| estimate.counted)?;
+    // Less than a twentieth and two full frames is within the error of the measurement.
     (own > counted * 0.05 + 3_028.0).then(|| {
         format!(
             "the senders could not pace evenly, so up to {:.1} KiB of the buffer may be of their own hosts and not of the switch: repeat the probe when these hosts are idle",
@@ -117,13 +119,13 @@ pub(super) fn json(result: &SearchResult) -> Value {
     let estimates: Vec<Value> = result
         .estimates
         .iter()
-        .map(|e| {
+        .map(|estimate| {
             json!({
-                "burst_bytes": e.burst,
-                "counted_bytes": e.counted,
-                "wait_us": e.wait * 1e6,
-                "rate_bit_s": e.rate * 8.0,
-                "own_queue_bytes": e.own_queue,
+                "burst_bytes": estimate.burst,
+                "counted_bytes": estimate.counted,
+                "wait_us": estimate.wait * 1e6,
+                "rate_bit_s": estimate.rate * 8.0,
+                "own_queue_bytes": estimate.own_queue,
             })
         })
         .collect();

@@ -214,6 +214,7 @@ impl<R: Rig> Search<'_, R> {
             let clean = self.result.largest_clean;
             let close = lossy.count() as f64 <= clean.count() as f64 * CLOSE;
             let (low, high) = (clean.count() as f64, lossy.count() as f64);
+            // Two frames of every sender are the finest step that a burst can show.
             let least = 2.0 * self.links.len() as f64 * self.frame();
             if close || high - low <= least || !self.rig.may_go_on() {
                 break;
@@ -223,6 +224,7 @@ impl<R: Rig> Search<'_, R> {
         Ok(())
     }
 
+    /// Repeats bursts that are larger than the buffer, to see how much of them arrives.
     fn repeat(&mut self, limits: Limits) -> Result<(), R::Error> {
         let size = self.result.smallest_lossy.unwrap_or(limits.burst).count() as f64 * BEYOND;
         for _ in 0..limits.repeats {

@@ -105,6 +105,7 @@ pub(super) fn send(listener: SocketAddr, bind: Option<IpAddr>) -> Result<Bytes, 
     }
 }
 
+/// Connects to the listener, which may be started a little later.
 fn connect(listener: SocketAddr, bind: Option<IpAddr>) -> Result<TcpStream, SendError> {
     let began = Wall::now();
     loop {
@@ -127,6 +128,7 @@ fn connect(listener: SocketAddr, bind: Option<IpAddr>) -> Result<TcpStream, Send
 pub(super) fn is_moderate(order: &Order) -> bool {
     let soon = SOON.as_nanos() as u64;
     let start = Instant::from_nanos(order.start).since(clock::now());
+    // Ahead of the burst, the datagrams and the pause of four spacings behind them count.
     order.total() <= MOST
         && start <= SOON
         && order.phase <= soon

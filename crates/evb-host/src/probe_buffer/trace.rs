@@ -93,6 +93,7 @@ impl Trace {
             came.extend(train.received.iter().skip(train.ahead).flatten());
         }
         came.sort_unstable();
+        // Fewer than eight arrivals show no rate.
         let later = came.get(came.len() / 2..).filter(|later| later.len() >= 8)?;
         let (first, last) = (*later.first()?, *later.last()?);
         let seconds = (last - first) as f64 / 1e9;
@@ -130,6 +131,7 @@ impl Trace {
             |passage: &&Passage| passage.entered < full || passage.entered == full && passage.left.is_some();
         let entered = passages.iter().filter(before).count() as f64 * frame;
         let waits = waits_when_full(&passages, full);
+        // The longest waits may be outliers, so the one that seven eighths do not exceed counts.
         let wait = waits.get(waits.len() * 7 / 8).copied()?;
         let rate = rate_when_full(&passages, full, wait, frame)?;
         let left = left_by(&passages, full, rate, frame)?;

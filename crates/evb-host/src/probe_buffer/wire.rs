@@ -79,6 +79,8 @@ impl Order {
         match index.checked_sub(self.ahead) {
             None => self.phase + u64::from(index) * self.ahead_spacing,
             Some(behind) => {
+                // With the usual spacing, three more of them make the pause of four before the
+                // burst.
                 let pause = if self.ahead == 0 { 0 } else { 3 };
                 u64::from(self.ahead + pause) * self.ahead_spacing + u64::from(behind) * self.spacing
             }
@@ -117,6 +119,7 @@ pub(super) struct Numbered {
 }
 
 impl Numbered {
+    /// Encodes the head of a datagram.
     pub(super) fn encode(&self) -> [u8; HEADER] {
         let mut head = [0; HEADER];
         head[..4].copy_from_slice(&u32::from(self.sender).to_le_bytes());
@@ -126,6 +129,7 @@ impl Numbered {
         head
     }
 
+    /// Decodes the head of a datagram; `None` if it is cut short or impossible.
     pub(super) fn decode(datagram: &[u8]) -> Option<Self> {
         Some(Self {
             sender: u16::try_from(word(datagram, 0)?).ok()?,

@@ -65,6 +65,7 @@ fn hint(said: &str) -> &'static str {
 }
 
 impl TrafficControl for Iproute {
+    /// Runs `tc` with these arguments, in the language that evb can read, and returns its output.
     fn run(&mut self, arguments: &[String]) -> Result<String, TcError> {
         let output =
             Command::new("tc").args(arguments).env("LC_ALL", "C").output().map_err(TcError::Missing)?;
@@ -192,6 +193,7 @@ pub(crate) fn remove(
     Ok(before)
 }
 
+/// Refuses to replace the qdisc of another program, unless that is asked.
 fn refuse_foreign(root: &Root, device: &str, replace: bool) -> Result<(), ProvisionError> {
     match root {
         Root::Foreign(root) if !replace => {

@@ -190,6 +190,7 @@ pub(crate) fn plan(request: &Request) -> Result<Plan, PlanError> {
     Ok(Plan { device: request.device.clone(), classes, filters, steps, notes })
 }
 
+/// Checks the device's name, the number of destinations and their bursts.
 fn check(request: &Request) -> Result<(), PlanError> {
     let device = &request.device;
     // The rules for names are those of the kernel's dev_valid_name. A leading dash is refused too,
@@ -208,6 +209,8 @@ fn check(request: &Request) -> Result<(), PlanError> {
     }
 }
 
+/// Returns the classes below the link, and notes for the operator. The classes for data share what
+/// is guaranteed to no other class.
 fn classes(request: &Request) -> Result<(Vec<Class>, Vec<String>), PlanError> {
     let link = request.link;
     let all_data = request.data.ceiling.min(link);
@@ -290,7 +293,9 @@ fn filters(request: &Request) -> Vec<Filter> {
     let to = |destination: &Destination, minor| {
         destination.addresses.iter().map(move |address| (Match::To(*address), minor)).collect::<Vec<_>>()
     };
-    let data = (FIRST_DESTINATION..).zip(&request.destinations).flat_map(|(minor, d)| to(d, minor));
+    let data = (FIRST_DESTINATION..)
+        .zip(&request.destinations)
+        .flat_map(|(minor, destination)| to(destination, minor));
     let control = request.control.iter().map(|matches| (matches.clone(), Kind::Control.minor()));
     let marked = request.classes.iter().flat_map(|class| {
         let minor = class.kind.minor();
@@ -312,6 +317,7 @@ fn filters(request: &Request) -> Vec<Filter> {
     filters
 }
 
+/// Returns the preference of a filter, by which tc tries filters in order.
 fn preference(matches: &Match) -> u16 {
     let kind = match matches {
         Match::To(_) => 10,
@@ -323,6 +329,7 @@ fn preference(matches: &Match) -> u16 {
     kind + u16::from(matches.protocol() == "ipv6")
 }
 
+/// Returns the commands of tc, in the order in which they are given.
 fn steps(request: &Request, classes: &[Class], filters: &[Filter]) -> Vec<Vec<String>> {
     let on_device = |what: &str, rest: String| {
         let words = ["add", "dev", &request.device].into_iter().chain(rest.split(' ')).map(str::to_owned);

@@ -63,6 +63,8 @@ pub(crate) fn compare(tc: &mut dyn TrafficControl, plan: &Plan) -> Result<Compar
     Ok(Comparison { classes, differences })
 }
 
+/// Returns how a class differs from the plan. tc shows rounded numbers, so small differences do not
+/// count.
 fn unlike<'c>(
     class: &'c Class,
     shown: &'c Shown,
@@ -109,6 +111,7 @@ fn in_words(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "none".to_owned(), |value| value.to_string())
 }
 
+/// Returns the filters of the plan that are missing, and others that the plan does not have.
 fn unlike_filters(plan: &Plan, shown: &BTreeMap<(String, u16), Vec<Vec<Key>>>) -> Vec<String> {
     let mut left = shown.clone();
     let mut differences = Vec::new();
@@ -163,6 +166,7 @@ pub(super) fn classes(text: &str) -> BTreeMap<u16, Shown> {
 fn class(words: &[&str]) -> Option<(u16, Shown)> {
     let ["class", "htb", handle, rest @ ..] = words else { return None };
     let minor = minor(handle)?;
+    // The value of an option is the word behind its name.
     let after = |word: &str| {
         let at = rest.iter().position(|have| *have == word)?;
         rest.get(at + 1).copied()
@@ -194,6 +198,7 @@ fn bytes(text: &str) -> Option<f64> {
     scaled(text.strip_suffix('b')?, 1024.0)
 }
 
+/// Parses a number with a prefix, each of which is `step` times the one before.
 fn scaled(text: &str, step: f64) -> Option<f64> {
     let (number, power) = match text.char_indices().next_back()? {
         (at, 'K') => (&text[..at], 1),
@@ -225,6 +230,7 @@ pub(super) fn filters(text: &str) -> BTreeMap<(String, u16), Vec<Vec<Key>>> {
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         if words.first() == Some(&"filter") {
+            // The value of an option is the word behind its name.
             let after = |word: &str| {
                 let at = words.iter().position(|have| have.trim_start_matches('*') == word)?;
                 words.get(at + 1).copied()

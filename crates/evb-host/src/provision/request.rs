@@ -166,23 +166,29 @@ pub(crate) fn request(config: &Config, wishes: &Wishes, offload: bool) -> Result
     ));
     let sources = sources(config, &wishes.sources)?;
     let frame = cost.packet_buffer();
-    let unknown = wishes.rates.iter().find(|given| config.builders.iter().all(|b| b.id != given.builder));
+    let unknown =
+        wishes.rates.iter().find(|given| config.builders.iter().all(|builder| builder.id != given.builder));
     if let Some(given) = unknown {
         return Err(RequestError::UnknownBuilder(given.builder));
     }
     let rate = |builder: &BuilderEntry| {
-        let own = wishes.rates.iter().rev().find(|given| given.builder == builder.id).map(|given| given.rate);
+        let wished =
+            wishes.rates.iter().rev().find(|given| given.builder == builder.id).map(|given| given.rate);
         // The configuration gives the pace of one lane, and every source of this host has a lane to
         // the builder.
         let lanes = |pace: Pace| in_frames(pace.rate, pace.measure) * sources.len() as u64;
-        own.map(convert).or_else(|| config.lane_pace(builder).map(lanes))
+        wished.map(convert).or_else(|| config.lane_pace(builder).map(lanes))
     };
     let destinations = destinations(config, wishes, sources.len() as u64, frame, rate, &mut notes)?;
     let supervisor = resolve("the supervisor", &config.supervisor.listen)?;
     let control = supervisor
         .iter()
         .flat_map(|address| [Match::To(*address), Match::From(*address)])
-        .chain(destinations.iter().flat_map(|d| d.addresses.iter().copied().map(Match::From)))
+        .chain(
+            destinations
+                .iter()
+                .flat_map(|destination| destination.addresses.iter().copied().map(Match::From)),
+        )
         .collect();
     let mut sharing = match &config.shaping.classes {
         Some(classes) => Sharing::of_config(classes, |rate| in_frames(rate, ByteMeasure::Line)),
@@ -239,6 +245,7 @@ fn destinations(
     Ok(destinations)
 }
 
+/// Returns the link's rate, and who says so.
 fn link_rate(config: &Config, wishes: &Wishes) -> Result<(Rate, &'static str), RequestError> {
     let device = &wishes.device;
     let driver = || {
@@ -255,6 +262,7 @@ fn link_rate(config: &Config, wishes: &Wishes) -> Result<(Rate, &'static str), R
         .ok_or_else(|| RequestError::NoLinkRate(device.clone()))
 }
 
+/// Returns the asked sources, or else those of this host.
 fn sources(config: &Config, asked: &[u16]) -> Result<Vec<SourceId>, RequestError> {
     let known = |id: &u16| config.sources.iter().any(|source| source.id == SourceId::new(*id));
     if let Some(unknown) = asked.iter().find(|id| !known(id)) {
@@ -271,6 +279,7 @@ fn sources(config: &Config, asked: &[u16]) -> Result<Vec<SourceId>, RequestError
     if here.is_empty() { Err(RequestError::NoSource) } else { Ok(here) }
 }
 
+/// Resolves the address of a peer.
 fn resolve(peer: &str, endpoint: &Endpoint) -> Result<Vec<SocketAddr>, RequestError> {
     let found = (endpoint.host.as_str(), endpoint.port).to_socket_addrs();
     found.map(Iterator::collect).map_err(|reason| RequestError::Unresolved {

@@ -43,6 +43,7 @@ pub(crate) fn plan(plan: &Plan, wanted: &Wanted, nic: &Nic) -> String {
     text
 }
 
+/// Formats the row of a class.
 fn row(class: &Class) -> String {
     let handle = format!("{ROOT}{:x}", class.minor);
     let burst = class.bucket.map_or(class.burst, |(_, depth)| depth);

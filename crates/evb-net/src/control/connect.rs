@@ -145,6 +145,7 @@ async fn connect_any(
     }))
 }
 
+/// Connects to one address within [`CONNECT_TIMEOUT`], from the address `bind` if one is given.
 async fn connect_one(
     address: SocketAddr,
     bind: Option<IpAddr>,

@@ -25,6 +25,7 @@ use crate::security::{Forged, PresharedKey, Session};
 
 const NOISE: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 
+/// Creates the state of a key agreement, whose prologue binds it to the kind of the connection.
 fn state(
     key: &PresharedKey,
     kind: ConnectionKind,
@@ -80,6 +81,7 @@ where
     Ok(Session::after(noise)?)
 }
 
+/// Appends the next message of the key agreement, with its length before it.
 fn say(noise: &mut HandshakeState, bytes: &mut Vec<u8>) -> Result<(), HandshakeError> {
     let mut message = [0; AGREEMENT];
     let length = noise.write_message(&[], &mut message).map_err(HandshakeError::Cipher)?;

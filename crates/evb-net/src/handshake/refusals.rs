@@ -188,11 +188,14 @@ impl RefusalLog {
         }
     }
 
+    /// Counts a failed handshake of a peer's network, and bars the network for a while if it failed
+    /// too often. Both lists are limited, because addresses can be forged.
     fn fail(&mut self, peer: SocketAddr) {
         let network = network(peer.ip());
         if self.failures.len() > ADDRESSES {
             self.failures.retain_recent();
         }
+        // Networks beyond the limit are not watched, so that the lists stay small.
         let has_room = self.failures.len() <= ADDRESSES;
         if has_room && self.failures.check_key(&network).is_err() {
             let now = clock::now();
@@ -205,6 +208,7 @@ impl RefusalLog {
         }
     }
 
+    /// Returns the count to which an error of the handshake belongs.
     fn count_of(&mut self, error: &HandshakeError) -> &mut u64 {
         let counts = &mut self.counts;
         match error {

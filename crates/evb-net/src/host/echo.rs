@@ -98,6 +98,7 @@ impl Pinger {
         }
     }
 
+    /// Returns an echo request of ICMP or ICMPv6 that fills an IP packet of `size` bytes.
     fn message(&self, size: usize) -> Vec<u8> {
         let ip_header = if self.is_v4 { 20 } else { 40 };
         let mut message = vec![0; size.saturating_sub(ip_header).max(ECHO_HEADER)];
@@ -113,13 +114,17 @@ impl Pinger {
         message
     }
 
+    /// Returns true if the received bytes are the answer to the last request.
     fn is_answer(&self, received: &[u8]) -> bool {
+        // A raw socket of IPv4 also returns the IP header, whose length is given in words of four
+        // bytes.
         let skip = match received.first() {
             Some(first) if self.raw && self.is_v4 => usize::from(first & 0x0f) * 4,
             _ => 0,
         };
         let Some(head) = received.get(skip..skip + ECHO_HEADER) else { return false };
         let answers = head[0] == if self.is_v4 { 0 } else { 129 };
+        // Without a raw socket, the kernel sets the identifier and sorts the answers.
         let is_ours = !self.raw || head[4..6] == self.identifier.to_be_bytes();
         answers && is_ours && head[6..8] == self.sequence.to_be_bytes()
     }
@@ -191,6 +196,8 @@ pub fn loopback_turns(count: usize) -> Fact<Vec<Turn>> {
 /// and its read by a thread.
 const WORD: usize = 16;
 
+/// Sends datagrams to another thread and back on the loopback, one after the other, and returns how
+/// long each took and in which stages.
 fn turns(count: usize) -> io::Result<Vec<Turn>> {
     /// Read timeout, far longer than a round trip takes; without it, a lost datagram would block
     /// the measurement forever.

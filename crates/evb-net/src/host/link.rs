@@ -67,6 +67,7 @@ pub fn longest_train(to: IpAddr, from: IpAddr) -> Option<Bytes> {
     Some(Bytes::new(shorter.into()))
 }
 
+/// Returns the facts about a device that a message of the kernel has.
 #[cfg(target_os = "linux")]
 fn from_message(message: &netlink_packet_route::link::LinkMessage) -> Link {
     use netlink_packet_route::link::{LinkAttribute as A, LinkFlags, LinkInfo};

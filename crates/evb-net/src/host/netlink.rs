@@ -27,6 +27,7 @@ pub(super) fn dump(what: &str, question: RouteNetlinkMessage) -> Fact<Vec<RouteN
     ask(what, question, NLM_F_REQUEST | NLM_F_DUMP)
 }
 
+/// Asks the kernel a question over netlink, and returns all parts of the answer.
 fn ask(what: &str, question: RouteNetlinkMessage, flags: u16) -> Fact<Vec<RouteNetlinkMessage>> {
     let failed = |error: io::Error| Unavailable::from_io(what, &error);
     let mut socket = Socket::new(NETLINK_ROUTE).map_err(failed)?;

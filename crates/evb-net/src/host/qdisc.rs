@@ -78,6 +78,7 @@ pub fn qdiscs(device: u32) -> Fact<Vec<Qdisc>> {
     Ok(found)
 }
 
+/// Returns the facts about a queueing discipline that a message of the kernel has.
 #[cfg(target_os = "linux")]
 fn from_message(message: &netlink_packet_route::tc::TcMessage) -> Qdisc {
     use netlink_packet_route::tc::{TcAttribute, TcHandle};

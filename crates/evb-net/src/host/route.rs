@@ -94,6 +94,7 @@ pub fn default_device() -> Fact<u32> {
     ))
 }
 
+/// Returns the index of the device to which a route leads; of several, the first.
 #[cfg(target_os = "linux")]
 fn device_of(message: &netlink_packet_route::route::RouteMessage) -> Option<u32> {
     use netlink_packet_route::route::RouteAttribute;
@@ -105,6 +106,7 @@ fn device_of(message: &netlink_packet_route::route::RouteMessage) -> Option<u32>
     })
 }
 
+/// Returns the address from which this host sends on a route.
 #[cfg(target_os = "linux")]
 fn source_of(message: &netlink_packet_route::route::RouteMessage) -> Option<IpAddr> {
     use netlink_packet_route::route::{RouteAddress, RouteAttribute};

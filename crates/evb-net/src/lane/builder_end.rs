@@ -119,6 +119,7 @@ impl BuilderEnd {
         }
     }
 
+    /// Reads from the stream until it has no more bytes, or until the turn has read [`TURN`] bytes.
     fn poll_read_turn<P: GrantPolicy>(
         &mut self,
         cx: &mut Context<'_>,
@@ -175,6 +176,8 @@ impl BuilderEnd {
         }
     }
 
+    /// Reads once from the stream, and measures now and then how long the bytes waited for this
+    /// thread.
     fn poll_read_once<P: GrantPolicy>(
         &mut self,
         cx: &mut Context<'_>,

@@ -18,7 +18,8 @@ pub struct ReadBuffers {
 }
 
 impl ReadBuffers {
-    /// Gives a lane a buffer, unless it has kept one.
+    /// Gives a lane the spare buffer, with the few bytes that the lane still has. A lane with more
+    /// bytes keeps its own buffer.
     pub(super) fn lend(&mut self, buffer: &mut BytesMut) {
         if buffer.len() <= REST
             && let Some(mut spare) = self.spare.take()

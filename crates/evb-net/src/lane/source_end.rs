@@ -103,6 +103,7 @@ impl SourceEnd {
         lane: LaneIndex,
     ) -> Result<(), LaneEnd> {
         loop {
+            // Sealed bytes are opened first, and then read like others.
             let into = match &mut self.protected {
                 None => self.reader.read_target(),
                 Some(protected) => {
@@ -110,6 +111,7 @@ impl SourceEnd {
                     &mut protected.opener.sealed
                 }
             };
+            // Of some reads it is measured how long they and the answers to them take.
             if self.answers.is_due() && self.stream.poll_read_ready(cx).is_ready() {
                 self.answers.begin_read(self.stream.as_fd());
             }
@@ -127,7 +129,8 @@ impl SourceEnd {
                     }
                 }
             }
-            // A standing grant is answered when there is data for it.
+            // This read brought a grant, which counts as the end of a wait; a standing one is
+            // answered when there is data for it.
             if core.granted(lane) > granted && core.sendable(lane) > 0 {
                 self.answers
                     .note_grant(granted)

@@ -123,6 +123,8 @@ impl Paths {
     }
 }
 
+/// Chooses how departure times are kept: the requested offload if it passes its proof, or without a
+/// request the first candidate that passes, or else the software.
 fn choose_by(
     requested: Option<Offload>,
     software: Software,
@@ -219,6 +221,8 @@ fn untamed(offload: Offload, trials: &[Trial]) -> Option<String> {
     })
 }
 
+/// Returns the executor of an offload; `fastest` is the highest rate of a lane, and `p99` how exact
+/// the proof was.
 fn executor_of(
     offload: Offload,
     software: Software,

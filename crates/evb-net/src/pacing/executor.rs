@@ -250,6 +250,8 @@ impl Executor for SocketRate {
         self.lead
     }
 
+    /// Asks the kernel to pace the socket, and reads the rate back, because the kernel may set a
+    /// lower one.
     fn prepare(&self, socket: BorrowedFd<'_>, rate: Option<Rate>) -> io::Result<()> {
         let asked = rate.ok_or_else(|| {
             io::Error::new(

@@ -185,7 +185,10 @@ impl DatagramSender {
         while self.ahead.front().is_some_and(|departs| *departs <= now) {
             self.ahead.pop_front();
         }
+        // The time from which on this departure is near enough for the kernel, unless it is
+        // already.
         let horizon = at.since(now).checked_sub(HORIZON).map(|excess| now + excess);
+        // The next departure, if the kernel has as many trains as it takes.
         let crowd = self.ahead.front().copied().filter(|_| self.ahead.len() >= MAX_AHEAD);
         match horizon.or(crowd) {
             None => Ok(()),

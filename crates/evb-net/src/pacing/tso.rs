@@ -43,9 +43,11 @@ impl TsoTrain {
         /// Shortest train: `tcp_min_tso_segs` segments of 1448 bytes each.
         const LEAST: u64 = 2 * 1448;
         let by_rate = (rate.bits_per_second() / 8) >> PACING_SHIFT;
+        // While this setting is on, a peer that is near gets the longest trains at any rate.
         let by_distance = if self.rtt_log.is_some_and(|log| log > 0) { self.longest.count() } else { 0 };
-        let made = by_rate.saturating_add(by_distance).clamp(LEAST, self.longest.count().max(LEAST));
-        Bytes::new(made.min(unsent.count().saturating_add(write.count())))
+        let wanted = by_rate.saturating_add(by_distance).clamp(LEAST, self.longest.count().max(LEAST));
+        // A train cannot have more bytes than the socket holds.
+        Bytes::new(wanted.min(unsent.count().saturating_add(write.count())))
     }
 }
 

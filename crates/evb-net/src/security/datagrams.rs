@@ -46,6 +46,8 @@ impl DatagramTags {
 }
 
 impl TagDatagrams for DatagramTags {
+    /// Computes the tag of a datagram to send. Datagrams other than probes must have increasing
+    /// sequence numbers.
     fn tag(&mut self, header: &[u8; DATAGRAM_HEADER], body: &[&[u8]]) -> [u8; TAG_LENGTH] {
         let (is_probe, sequence) = DatagramHeader::number(header);
         let number = if is_probe { sequence.into() } else { extend(sequence, self.sent) };
@@ -58,6 +60,7 @@ impl TagDatagrams for DatagramTags {
         tagging.finish()
     }
 
+    /// Refuses a datagram whose tag is wrong, or whose number came before.
     fn check(
         &mut self,
         header: &DatagramHeader,

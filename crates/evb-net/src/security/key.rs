@@ -143,6 +143,7 @@ impl PresharedKey {
     }
 }
 
+/// Reads a key of hexadecimal digits; `None` if there is another character.
 fn from_hex(text: &str) -> Option<[u8; KEY_LENGTH]> {
     let mut bytes = [0; KEY_LENGTH];
     for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().as_chunks::<2>().0) {

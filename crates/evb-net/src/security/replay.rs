@@ -47,6 +47,7 @@ impl ReplayWindow {
     pub fn insert(&mut self, number: u64) {
         if number > self.highest {
             let (last, next) = (self.highest / 64, number / 64);
+            // These words hold old numbers, and are reused for the new ones.
             for word in (last + 1)..=next.min(last + WORDS as u64) {
                 self.words[(word % WORDS as u64) as usize] = 0;
             }

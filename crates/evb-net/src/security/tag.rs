@@ -62,10 +62,10 @@ impl TagKey {
     /// Begins the computation of the tag with the given number.
     #[inline]
     pub fn begin(&mut self, nonce: Nonce) -> Tagging {
-        let index = nonce.number.wrapping_sub(self.first.number);
-        let index =
-            if nonce.class == self.first.class && index < AHEAD as u64 { index as usize } else { AHEAD };
-        let known = self.made.as_ref().and_then(|made| made.get(index));
+        // The keys of some tags are computed ahead: the cipher is faster with several blocks.
+        let ahead = nonce.number.wrapping_sub(self.first.number);
+        let is_made = nonce.class == self.first.class && ahead < AHEAD as u64;
+        let known = self.made.as_ref().filter(|_| is_made).and_then(|made| made.get(ahead as usize));
         let keys = match known {
             Some(keys) => *keys,
             None => self.make(nonce),
@@ -120,6 +120,8 @@ impl Tagging {
     /// key blocks.
     #[inline]
     fn new(keys: &[Block; DERIVED], nonce: Nonce) -> Self {
+        // The first two of the six blocks give the key of the hash, and the other four that of the
+        // cipher.
         let [hash @ .., _, _, _, _] = keys;
         let mut hash_key = polyval::Key::default();
         let mut key = [0; 32];
@@ -163,6 +165,7 @@ impl Tagging {
         let mut block = Block::default();
         block.copy_from_slice(&self.hash.finalize());
         block.iter_mut().zip(self.nonce.bytes()).for_each(|(byte, nonce)| *byte ^= nonce);
+        // As in AES-GCM-SIV (RFC 8452, 4), the highest bit is cleared before the encryption.
         block[15] &= 0x7f;
         Aes256Enc::new(&self.key.into()).encrypt_block(&mut block);
         block.into()

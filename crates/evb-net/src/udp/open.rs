@@ -78,6 +78,7 @@ pub fn listen(listening: &Listening) -> io::Result<DatagramSocket> {
     let Listening { address, group, interface, from, receive_buffer } = listening;
     let socket = Socket::new(Domain::for_address(*address), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_nonblocking(true)?;
+    // Several inputs may take the datagrams of one port: of other groups, or of other senders.
     socket.set_reuse_address(group.is_some() || from.is_some())?;
     set_size(*receive_buffer, &socket, sys_udp::force_receive_buffer, Socket::set_recv_buffer_size)?;
     sys_udp::set_gro(socket.as_fd())?;

@@ -33,11 +33,14 @@ pub struct DatagramSocket {
     buffers: Buffers,
     pool: Pool,
     counts: UdpCounts,
-    /// The kernel's 32-bit counter of drops at its last reading, and the total number of drops.
-    dropped: (u32, u64),
+    /// The kernel's 32-bit counter of drops at its last reading.
+    last_drops: u32,
+    /// Total number of drops.
+    drops: u64,
 }
 
 impl DatagramSocket {
+    /// Creates a socket over the given sender, to be read in this runtime.
     pub(super) fn over(sender: DatagramSender, is_v4: bool, buffers: Buffers) -> io::Result<Self> {
         Ok(Self {
             io: sys_udp::watched(sender, Interest::READABLE)?,
@@ -46,7 +49,8 @@ impl DatagramSocket {
             buffers,
             pool: Pool::new(),
             counts: UdpCounts::default(),
-            dropped: (0, 0),
+            last_drops: 0,
+            drops: 0,
         })
     }
 
@@ -184,9 +188,9 @@ impl DatagramSocket {
     /// Fails if the system does not count dropped messages.
     pub fn receive_drops(&mut self) -> io::Result<u64> {
         let now = sys_udp::receive_drops(self.as_fd())?;
-        let (before, total) = self.dropped;
-        self.dropped = (now, total + u64::from(now.wrapping_sub(before)));
-        Ok(self.dropped.1)
+        self.drops += u64::from(now.wrapping_sub(self.last_drops));
+        self.last_drops = now;
+        Ok(self.drops)
     }
 
     /// Starts to measure, for a sample of the datagrams, the time that they wait in the kernel

@@ -115,25 +115,26 @@ fn whole_budgets(
     let name = |node| topology.node(node).map_or("", |node| node.name.as_str());
     // The buffer directly in front of each node, on the way from the sources.
     let mut front: Vec<Option<BufferIndex>> = vec![None; topology.nodes().len()];
-    let mut last = None;
+    // The last buffer so far on the common way of all sources.
+    let mut last_common = None;
     // Nodes that all sources are behind are on one way to the root, the deepest first. All lanes to
     // the builders outside of such a node go up through it.
     for node in topology.indexes().rev().filter(|node| sources_behind(*node) == topology.source_count()) {
-        front[node.get()] = last;
+        front[node.get()] = last_common;
         if let Some(capacity) = capacity(queue(node, Direction::Up)) {
-            last = Some(tree.add(name(node), capacity, last));
+            last_common = Some(tree.add(name(node), capacity, last_common));
         }
     }
     for node in topology.indexes().filter(|node| sources_behind(*node) < topology.source_count()) {
         let parent = topology.nodes()[node.get()].parent;
-        let above = parent.map_or(last, |parent| front[parent.get()]);
+        let above = parent.map_or(last_common, |parent| front[parent.get()]);
         let own = capacity(queue(node, Direction::Down)).filter(|_| sources_behind(node) == 0);
         front[node.get()] = own.map_or(above, |own| Some(tree.add(name(node), own, above)));
     }
     // A builder that no buffer protects is behind an endless one.
     let mut endless = None;
     for builder in BuilderIndex::all(topology.builder_count()) {
-        let buffer = topology.in_front_of_builder(builder).map_or(last, |node| front[node.get()]);
+        let buffer = topology.in_front_of_builder(builder).map_or(last_common, |node| front[node.get()]);
         let behind = buffer.or(endless).unwrap_or_else(|| tree.add("", Bytes::new(u64::MAX), None));
         if buffer.is_none() {
             endless = Some(behind);

@@ -259,6 +259,7 @@ impl BuilderRole {
         assert!(self.core.slots_used() + self.sink.stale() >= self.sink.count(), "{:?}", self.sink);
     }
 
+    /// Acts on an event of the membership.
     fn take(&mut self, event: Option<MembershipEvent>, now: Instant) {
         match event {
             Some(MembershipEvent::Message(message)) => {
@@ -298,6 +299,7 @@ impl BuilderRole {
         self.finish = None;
     }
 
+    /// Returns the next output of the state machine that the driver must carry out.
     fn poll_machine(&mut self, now: Instant) -> Option<BuilderOutput> {
         while let Some(output) = self.core.poll(now) {
             match output {

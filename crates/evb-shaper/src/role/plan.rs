@@ -92,6 +92,8 @@ impl BuilderPlan {
     }
 }
 
+/// Takes what the state machine needs from the supervisor's parameters and roster, which are
+/// checked.
 fn core_config(config: &BuilderRoleConfig, start: &Start) -> Result<BuilderCoreConfig, RoleFault> {
     let (identity, parameters, roster) = (start.identity, &start.registered.parameters, &start.roster);
     let fault = |problem: &str| RoleFault::Roster(problem.to_owned());

@@ -176,8 +176,7 @@ impl SourceRole {
         tracing::debug!(builder = builder.number(), address, "lane is up");
     }
 
-    /// Notes that a lane's connection was lost or could not be made, and that the driver has
-    /// dropped it.
+    /// Notes that a lane's connection was lost or not made, and that the driver has dropped it.
     pub fn handle_lane_down(&mut self, lane: LaneIndex, cause: &dyn Display, now: Instant) {
         if !self.lanes.handle_failed(lane, now) {
             return;
@@ -206,8 +205,7 @@ impl SourceRole {
         }
     }
 
-    /// Notes the number of front ends that should be connected, 0 if they may come and go, and the
-    /// number that are.
+    /// Notes how many front ends should be connected (0: they may come and go), and how many are.
     pub fn handle_front_ends(&mut self, expected: u32, connected: u32, now: Instant) {
         self.paced.core_mut().handle_front_ends(expected, connected, now);
     }
@@ -245,8 +243,7 @@ impl SourceRole {
         self.attendance.request_run_end(cause);
     }
 
-    /// Notes that `bytes` were sent to the supervisor, so that fragments leave room for them on the
-    /// link.
+    /// Notes that `bytes` were sent to the supervisor, for which fragments leave room on the link.
     pub fn handle_control_sent(&mut self, bytes: Bytes, now: Instant) {
         self.paced.charge_link(bytes, now);
     }
@@ -369,6 +366,7 @@ impl SourceRole {
         assert!(self.wanted.len() as u64 <= evb_core::source::MAX_AHEAD);
     }
 
+    /// Acts on an event of the membership.
     fn take(&mut self, event: Option<MembershipEvent>, now: Instant) {
         match event {
             Some(MembershipEvent::Message(message)) => {
@@ -382,6 +380,7 @@ impl SourceRole {
         }
     }
 
+    /// Handles a message of the supervisor.
     fn handle_message(&mut self, message: Control, now: Instant) -> Result<(), RoleFault> {
         let core = self.paced.core_mut();
         match message.message {
@@ -427,6 +426,7 @@ impl SourceRole {
         match self.before_start.filter(|_| !self.is_under_way) {
             Some(BeforeStart::Discard) => core.discard(),
             Some(BeforeStart::Keep) => core.count_kept(),
+            // There is no rule for what came before the start, or the run is under way already.
             None => return self.handle_read_out(),
         }
         self.begins = true;
@@ -447,6 +447,7 @@ impl SourceRole {
         self.is_ready = true;
     }
 
+    /// Returns the next output of the state machine that the driver must carry out.
     fn poll_machine(&mut self, now: Instant) -> Option<SourceOutput> {
         while let Some(output) = self.paced.core_mut().poll(now) {
             match output {

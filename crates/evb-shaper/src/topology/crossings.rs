@@ -87,6 +87,8 @@ impl<'a> Crossings<'a> {
         let count = self.sources.order.len();
         match queue.direction {
             Direction::Up => (start, end),
+            // Down go the lanes of all sources but these, which are one range unless both ends are
+            // left.
             Direction::Down if start == 0 => (end, count),
             Direction::Down if end == count => (0, start),
             // The others of a part in the middle; the end comes before the start in no other key.
@@ -124,6 +126,8 @@ struct Walk<I> {
 }
 
 impl<I: Copy> Walk<I> {
+    /// Orders the members so that those behind each node are neighbours. `places` has the node
+    /// above each member, and `index` makes a member's index of its position.
     fn new(topology: &Topology, places: &[Option<NodeIndex>], index: impl Fn(usize) -> I) -> Self {
         let count = topology.nodes.len();
         let mut own = vec![0_usize; count];
@@ -131,7 +135,9 @@ impl<I: Copy> Walk<I> {
         for place in places {
             *place.map_or(&mut at_root, |node| &mut own[node.0]) += 1;
         }
+        // Members directly behind a node, and all members behind it.
         let mut all = own.clone();
+        // Children come after their parents, so their numbers are whole before they are added.
         for node in topology.indexes().rev() {
             if let Some(parent) = topology.nodes[node.0].parent {
                 all[parent.0] += all[node.0];
@@ -170,6 +176,8 @@ impl<I: Copy> Walk<I> {
         if is_behind { behind } else { self.order.len() - behind }
     }
 
+    /// Returns the running sums of a value over the members in order, so that a difference of two
+    /// is the sum behind a node.
     fn sums(&self, value: impl Fn(I) -> u64) -> Sums {
         let mut sum = 0_u64;
         let sums = self.order.iter().map(|member| {

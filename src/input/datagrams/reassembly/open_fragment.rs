@@ -91,6 +91,7 @@ impl OpenFragment {
     pub(super) fn add(&mut self, packet: &BoardPacket<'_>, limit: u64, now: Instant) -> Added {
         let length = packet.payload.len();
         let last = self.pieces.last().map_or(0, |last| self.behind(last));
+        // The end of the packet, as an offset of bytes or as a number of packets.
         let reach =
             if packet.is_placed { packet.place.saturating_add(length as u64) } else { packet.place + 1 };
         let contradicts = match (self.end, packet.end) {

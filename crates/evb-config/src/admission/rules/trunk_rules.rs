@@ -21,8 +21,9 @@ pub(super) fn objections(config: &Config, sums: &Sums) -> impl Iterator<Item = O
 
 /// Checks that each trunk can carry the fragments that cross it, in both directions.
 fn trunk_load(sums: &Sums) -> Option<Objection> {
-    let over = |(node, queue): &(&NodeSum, &QueueSum)| node.rate.is_some_and(|rate| queue.load > Some(rate));
-    let (node, worst) = queues(sums).filter(over).max_by_key(|(_, queue)| queue.load)?;
+    let is_overloaded =
+        |(node, queue): &(&NodeSum, &QueueSum)| node.rate.is_some_and(|rate| queue.load > Some(rate));
+    let (node, worst) = queues(sums).filter(is_overloaded).max_by_key(|(_, queue)| queue.load)?;
     let reason = format!(
         "{} events/s put {} on {} ({}), but it carries only {}: triggers beyond that would be dead time",
         sums.asked?.round(),
@@ -50,10 +51,10 @@ fn way(queue: &QueueSum) -> String {
 
 /// Checks that the paces of the lanes through a trunk do not exceed its rate together.
 fn paced_trunks(config: &Config, sums: &Sums) -> Option<Objection> {
-    let over = |(node, queue): &(&NodeSum, &QueueSum)| {
+    let is_overloaded = |(node, queue): &(&NodeSum, &QueueSum)| {
         node.rate.is_some_and(|rate| queue.paced.is_some_and(|paced| paced > rate))
     };
-    let (node, queue) = queues(sums).filter(over).max_by_key(|(_, queue)| queue.paced)?;
+    let (node, queue) = queues(sums).filter(is_overloaded).max_by_key(|(_, queue)| queue.paced)?;
     (config.shaping.mode == ShapingMode::TokenBucket).then_some(())?;
     let reason = format!(
         "the rates of the lanes (source to builder) add up to {} on {} ({}), but it carries only {}: packets would be lost",

@@ -19,7 +19,11 @@ pub(super) struct Vote {
 }
 
 impl Guard {
+    /// Lets the locked clocks vote. The clocks that agree with the ruling clock vote for its time;
+    /// of the others, the largest group that agrees within itself has one time, which wins with
+    /// more votes.
     pub(super) fn vote(&self, host: Instant, readings: &[Option<u64>], ruled: &Ruled) -> Vote {
+        // A time that far from that of the trigger on the host cannot be the time of this event.
         let leaps = ruled.at.wrapping_sub(self.near(host)).unsigned_abs() > self.leap;
         let voters = || {
             let all = self.watched.iter().zip(readings).enumerate();
@@ -40,8 +44,10 @@ impl Guard {
         let for_ruler = voters()
             .filter(|(position, watched, _)| !is_against(*position, watched) && tells(*position, watched))
             .count();
+        // A ruling clock that leaps gets no votes, not even its own.
         let for_ruler = if leaps { 0 } else { for_ruler };
-        let (mut most, mut at, mut wide) = (0, ruled.at, 0.0);
+        let (mut most_votes, mut at, mut room_of_judge) = (0, ruled.at, 0.0);
+        // Each of the first few clocks is asked once which others agree with it.
         for (judge, watched, ticks) in
             against().filter(|(_, watched, _)| watched.scale.is_wide()).take(JUDGES)
         {
@@ -53,12 +59,18 @@ impl Guard {
                 let residual = relation.residual(&watched.scale, ticks, judged);
                 residual.abs() <= relation.limit(&watched.scale, judged) + room
             };
-            let group =
-                against().filter(|(k, watched, ticks)| *k == judge || agrees(watched, *ticks)).count();
-            if group > most {
-                (most, at, wide) = (group, judged, room);
+            // The judge belongs to its own group, whatever its residual is after rounding.
+            let group = against()
+                .filter(|(voter, watched, ticks)| *voter == judge || agrees(watched, *ticks))
+                .count();
+            if group > most_votes {
+                (most_votes, at, room_of_judge) = (group, judged, room);
             }
         }
-        Vote { at: (most > for_ruler).then_some(at), room: wide, is_tie: most == for_ruler }
+        Vote {
+            at: (most_votes > for_ruler).then_some(at),
+            room: room_of_judge,
+            is_tie: most_votes == for_ruler,
+        }
     }
 }

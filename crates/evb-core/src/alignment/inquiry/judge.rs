@@ -2,8 +2,9 @@
 //! first.
 
 use super::super::{
-    case::{Best, Case, LEAST, Reading, median},
+    case::{Best, Case, Interval, LEAST, MeasuredRate, median},
     explanation::Explanation,
+    gathered::Reading,
     scale::PER_NANOSECOND,
 };
 use crate::index::ClockIndex;
@@ -65,12 +66,13 @@ pub(super) fn judge(case: &Case<'_>, is_suspect: bool, is_last: bool) -> Option<
     } else {
         (Block { list: case.sent, has_ended: false, wrong: case.sent.len() }, None)
     };
-    let since = block.list.first().or_else(|| case.sent.first())?.0;
+    let since = block.list.first().or_else(|| case.sent.first())?.event;
     let verdict = match single {
         Some(verdict) => Some(verdict),
         None => lasting(case, &block, is_last),
     };
     verdict.map(|verdict| match verdict {
+        // A slip may have begun before the readings that are in doubt.
         Explanation::Slip { shift, offset_is_new } => {
             let (since, right) = begin(case, block.list, shift);
             // If readings before it fit, the clock was not set.
@@ -90,12 +92,13 @@ pub(super) fn judge(case: &Case<'_>, is_suspect: bool, is_last: bool) -> Option<
 /// Returns the first event of a slip, and the last one before it that is right, if there is one.
 /// The builders that got the first fragments may not know the clock, or report later.
 fn begin(case: &Case<'_>, list: &[Reading], shift: i64) -> (u64, Option<u64>) {
-    let first = list.first().map_or(case.doubted, |(event, _)| *event);
+    let first = list.first().map_or(case.doubted, |reading| reading.event);
     let shifted = list.array_windows().rev();
     let mut shifted = shifted.skip_while(|pair| case.interval_fits(pair, [shift; 2]) != Some(true));
     let Some([_, later]) = shifted.next() else { return (first, None) };
-    let (mut later, mut since) = (*later, later.0);
-    let earlier = case.all.partition_point(|(event, _)| *event < since);
+    // From the last two readings that are shifted alike, the begin is sought backwards.
+    let (mut later, mut since) = (*later, later.event);
+    let earlier = case.all.partition_point(|reading| reading.event < since);
     for reading in case.all[..earlier].iter().rev() {
         let pair = [*reading, later];
         let is_shifted = case.interval_fits(&pair, [shift; 2]) == Some(true);
@@ -104,10 +107,10 @@ fn begin(case: &Case<'_>, list: &[Reading], shift: i64) -> (u64, Option<u64>) {
             false => case.interval_fits(&pair, [0, shift]),
         };
         match (is_right, is_shifted) {
-            (Some(true), false) => return (since, Some(reading.0)),
+            (Some(true), false) => return (since, Some(reading.event)),
             // The interval between two triggers may be too short to tell.
             (Some(true), true) | (None, false) => {}
-            (Some(false), _) | (None, true) => since = reading.0,
+            (Some(false), _) | (None, true) => since = reading.event,
         }
         if is_shifted {
             later = *reading;
@@ -135,8 +138,11 @@ fn block<'c>(case: &'c Case<'_>) -> Block<'c> {
     let Some(last) = wrong.last().copied() else {
         return Block { list: case.sent, has_ended: false, wrong: 0 };
     };
+    // `wrong` has the positions of the wrong readings; those before the last long agreement belong
+    // to another fault.
     let begin = wrong.array_windows().rposition(|[one, next]| next - one > APART).map_or(0, |at| at + 1);
     let wrong = &wrong[begin..];
+    // The longest agreement within the block.
     let longest = wrong.array_windows().map(|[one, next]| next - one - 1).max().unwrap_or(0);
     let has_ended = case.sent.len() - 1 - last >= 8.max(4 * longest);
     let end = if has_ended { last + 1 } else { case.sent.len() };
@@ -149,19 +155,24 @@ fn single(case: &Case<'_>, block: &Block<'_>, is_suspect: bool, is_last: bool) -
     if block.wrong == 0 {
         return (is_last && intervals_hold(case, block.list)).then_some(Explanation::SingleStamps);
     }
+    // More than three wrong readings, or such as go on, are no single stamps.
     if !block.has_ended || block.wrong > 3 {
         return None;
     }
     if let [one, other] = *block.list
-        && other.0 == one.0 + 1
+        && other.event == one.event + 1
         && case.lies_on(one, 1) == Some(true)
         && case.lies_on(other, -1) == Some(true)
     {
         return Some(Explanation::SwappedPair);
     }
+    // Enough right readings must have followed, and more for a clock that is not suspect.
     (case.sent.len() >= SINGLE[usize::from(!is_suspect)]).then_some(Explanation::SingleStamps)
 }
 
+/// Explains a block of wrong readings that is longer than single stamps: a slip if one shift fits
+/// clearly, or else a clock that stands still, that was exchanged with another clock, or whose
+/// intervals are wrong. Returns `None` if more events are needed.
 fn lasting(case: &Case<'_>, block: &Block<'_>, is_last: bool) -> Option<Explanation> {
     let (list, least) = (block.list, if block.has_ended { 3 } else { LEAST });
     if case.is_proven
@@ -173,6 +184,7 @@ fn lasting(case: &Case<'_>, block: &Block<'_>, is_last: bool) -> Option<Explanat
         if is_slip && is_sure {
             return Some(Explanation::Slip { shift: best.shift, offset_is_new: false });
         }
+        // A relation that fits at some shift is not left for another explanation before the end.
         if !is_last {
             return None;
         }
@@ -183,10 +195,12 @@ fn lasting(case: &Case<'_>, block: &Block<'_>, is_last: bool) -> Option<Explanat
             };
         }
     }
+    // The other explanations need more readings than a shift does.
     if list.len() < if block.has_ended { 4 } else { LASTING } && !is_last {
         return None;
     }
-    if list.len() >= 4 && list.iter().all(|reading| reading.1 == list[0].1) || stood_still(case, list) {
+    if list.len() >= 4 && list.iter().all(|reading| reading.ticks == list[0].ticks) || stood_still(case, list)
+    {
         return Some(Explanation::Stuck);
     }
     if let Some(other) = exchanged(case, list) {
@@ -198,7 +212,8 @@ fn lasting(case: &Case<'_>, block: &Block<'_>, is_last: bool) -> Option<Explanat
 /// Returns true if the clock stood still between different triggers, and then went on.
 fn stood_still(case: &Case<'_>, list: &[Reading]) -> bool {
     let is_wrong = |pair: &&[Reading; 2]| case.interval_fits(pair, [0; 2]) == Some(false);
-    let still = list.array_windows().take_while(|[one, next]| one.1 == next.1);
+    // Equal readings at triggers that were too close for a tick to pass are no fault.
+    let still = list.array_windows().take_while(|[one, next]| one.ticks == next.ticks);
     let length = still.clone().count();
     still.filter(is_wrong).count() >= 3 && list[length..].array_windows().filter(is_wrong).count() <= 1
 }
@@ -225,11 +240,12 @@ fn exchanged(case: &Case<'_>, list: &[Reading]) -> Option<ClockIndex> {
     let lies_on = |other: &ClockIndex| {
         let (scale, known) = (&case.survey.scales[other.get()], &case.survey.relations[other.get()]);
         let misses = |reading: &&Reading| {
-            case.time(reading.0, 0).is_none_or(|at| {
-                let residual = known.relation.residual(scale, reading.1, at);
+            case.time(reading.event, 0).is_none_or(|at| {
+                let residual = known.relation.residual(scale, reading.ticks, at);
                 residual.abs() > known.relation.limit(scale, at)
             })
         };
+        // At most 2 % may be missed, as in `Fit::holds`.
         known.is_proven && list.iter().filter(misses).count() * 50 <= list.len()
     };
     ClockIndex::all(case.survey.len()).filter(|other| *other != case.clock).find(lies_on)
@@ -240,6 +256,7 @@ fn by_intervals(case: &Case<'_>, block: &Block<'_>, least: usize, is_last: bool)
     let list = block.list;
     let best = case.best(least, |shift| case.fit_of_intervals(list, shift));
     let unshifted = case.fit_of_intervals(list, 0);
+    // Intervals that fit without a shift, but for 2 %, belong to their events.
     if unshifted.tried >= 3 && unshifted.misses * 50 <= unshifted.tried {
         return unshifted_intervals(case, block, is_last);
     }
@@ -260,10 +277,12 @@ fn unshifted_intervals(case: &Case<'_>, block: &Block<'_>, is_last: bool) -> Opt
     let (list, scale) = (block.list, &case.scale);
     if !case.is_proven {
         return match case.measured_rate(list) {
-            Some((rate, blur)) if rate.abs() - blur > scale.rates => {
-                Some(Explanation::OtherRate { ppm: rate * 1e6 })
+            Some(measured) if measured.is_wrong(scale) => {
+                Some(Explanation::OtherRate { ppm: measured.rate * 1e6 })
             }
-            Some((rate, _)) if rate.abs() <= scale.rates && is_last => Some(Explanation::SingleStamps),
+            Some(MeasuredRate { rate, .. }) if rate.abs() <= scale.rates && is_last => {
+                Some(Explanation::SingleStamps)
+            }
             _ => is_last.then_some(Explanation::Unclear),
         };
     }
@@ -277,15 +296,14 @@ fn unshifted_intervals(case: &Case<'_>, block: &Block<'_>, is_last: bool) -> Opt
     }
     if !case.rate_is_known() {
         // While the rate is not known well, a wrong rate looks like a small jump that grows.
-        if let Some((rate, blur)) = case.measured_rate(list)
-            && rate.abs() - blur > scale.rates
-        {
-            return Some(Explanation::OtherRate { ppm: rate * 1e6 });
+        if let Some(measured) = case.measured_rate(list).filter(|measured| measured.is_wrong(scale)) {
+            return Some(Explanation::OtherRate { ppm: measured.rate * 1e6 });
         }
         if jump.abs() < 8.0 * scale.tolerance && !is_last {
             return None;
         }
     }
+    // A clock that was set does not go back to its old time.
     let jumped = Explanation::ClockJump { nanos: jump / PER_NANOSECOND };
     Some(if block.has_ended { Explanation::Foreign } else { jumped })
 }
@@ -294,11 +312,12 @@ fn unshifted_intervals(case: &Case<'_>, block: &Block<'_>, is_last: bool) -> Opt
 /// usual interval never agreed with the others.
 fn other_bits(case: &Case<'_>, list: &[Reading], jump: f64, room: f64) -> Option<u32> {
     let declared = case.scale.bits()?;
+    // The power of two that is nearest to the jump, in ticks.
     let bits = (jump.abs() * case.scale.per_unit).log2().round();
     let wrap = bits.exp2() * case.scale.tick;
     let is_wrap = (jump.abs() - wrap).abs() <= room && room < 0.2 * wrap;
     let intervals = list.array_windows().take(8).filter_map(|pair| case.interval(pair, [0; 2]));
-    let usual = median(&mut intervals.map(|(_, elapsed, _)| elapsed).collect::<Vec<_>>());
+    let usual = median(&mut intervals.map(|interval| interval.elapsed).collect::<Vec<_>>());
     let is_long = usual.is_none_or(|usual| wrap > usual);
     (bits >= 8.0 && bits < f64::from(declared) && is_wrap && is_long).then_some(bits as u32)
 }
@@ -306,26 +325,26 @@ fn other_bits(case: &Case<'_>, list: &[Reading], jump: f64, room: f64) -> Option
 /// Returns the deviation of the rate in parts per million, if the intervals of both halves of the
 /// readings fit up to the same factor.
 fn common_factor(case: &Case<'_>, list: &[Reading]) -> Option<f64> {
-    let intervals = list.array_windows().filter_map(|pair| case.interval(pair, [0; 2]));
-    let steps: Vec<(f64, f64)> = intervals
-        .filter(|(_, elapsed, _)| *elapsed > 0.0)
-        .map(|(residual, elapsed, _)| (residual, elapsed))
-        .collect();
-    if steps.len() < 4 {
+    let mut intervals: Vec<Interval> =
+        list.array_windows().filter_map(|pair| case.interval(pair, [0; 2])).collect();
+    intervals.retain(|interval| interval.elapsed > 0.0);
+    if intervals.len() < 4 {
         return None;
     }
-    let slope_of = |steps: &[(f64, f64)]| {
-        let sums = steps.iter().fold((0.0, 0.0), |sums, step| (sums.0 + step.0, sums.1 + step.1));
-        sums.0 / sums.1
+    let slope_of = |intervals: &[Interval]| {
+        let residual: f64 = intervals.iter().map(|interval| interval.residual).sum();
+        let elapsed: f64 = intervals.iter().map(|interval| interval.elapsed).sum();
+        residual / elapsed
     };
-    let slope = slope_of(&steps);
-    let (first, second) = steps.split_at(steps.len() / 2);
+    let slope = slope_of(&intervals);
+    let (first, second) = intervals.split_at(intervals.len() / 2);
     let is_steady = (slope_of(first) - slope_of(second)).abs() < 0.3 * slope.abs();
-    let misses = |(residual, elapsed): &&(f64, f64)| {
-        let expected = slope * elapsed;
-        (residual - expected).abs() > 2.0 * case.scale.tolerance + 0.05 * expected.abs()
+    let misses = |interval: &&Interval| {
+        let expected = slope * interval.elapsed;
+        (interval.residual - expected).abs() > 2.0 * case.scale.tolerance + 0.05 * expected.abs()
     };
-    let fits = steps.iter().filter(misses).count() * 20 <= steps.len();
+    // At most 5 % of the intervals may be missed.
+    let fits = intervals.iter().filter(misses).count() * 20 <= intervals.len();
     let is_other = slope.abs() > case.scale.rates && slope.abs() < 0.3;
     (fits && is_steady && is_other).then_some((slope + case.old.rate) * 1e6)
 }

@@ -53,6 +53,8 @@ impl Assembly {
         self.spares_some && self.waits_for_sporadic_sources()
     }
 
+    /// Returns true once for an event that waits for sporadic sources only, and marks the event as
+    /// lingering. The event closes soon after, because such sources may have nothing to send.
     #[cold]
     fn waits_for_sporadic_sources(&mut self) -> bool {
         let waits = !self.sporadic.is_empty()

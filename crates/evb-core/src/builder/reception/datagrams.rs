@@ -84,12 +84,15 @@ impl Reception {
         let received = self.incoming.received();
         let IncomingDatagrams { recovery, reassembly, .. } = &mut **datagrams;
         let here = reassembly.here();
+        // The bytes continue the lane, and do not overlap bytes that came too early and wait.
         let is_next = offset == received && here.first().is_none_or(|first| first.start >= end);
+        // Only bytes that continue the lane are handled together.
         if segments.count() > 1 && !is_next {
             return Ok(DatagramEffect::Apart);
         }
         let is_new = is_next || end > received && here.missing_in(offset.max(received)..end).next().is_some();
         let mut bodies = segments.bodies().iter();
+        // Bytes behind a gap wait for those in it, if there is room.
         if is_new && offset > received && !bodies.all(|one| reassembly.insert(offset, one, received)) {
             return Ok(DatagramEffect::Nowhere);
         }

@@ -55,7 +55,7 @@ impl Leader {
         };
         let builders = &run.plan.builders;
         let named = Peer::Builder(id);
-        let problem = match (request, builders.binary_search(&id)) {
+        let (reason, remedy) = match (request, builders.binary_search(&id)) {
             ("add-builder", Ok(_)) => {
                 (format!("{named} takes part in the run already"), "nothing needs to be done")
             }
@@ -70,7 +70,7 @@ impl Leader {
             (_, Ok(_)) => return self.change_builders(number, id, request),
             (_, Err(_)) => return self.ask(Step::Admitting(number, id), LeaderOutput::Admit(id)),
         };
-        let error = SystemError::new("run control", problem.0, problem.1);
+        let error = SystemError::new("run control", reason, remedy);
         self.answer(number, Err(refusal(request, error)));
     }
 
@@ -132,6 +132,7 @@ impl Leader {
         self.answer(number, outcome.map(|()| self.status.state));
     }
 
+    /// Remembers for the next runs which sources are excluded.
     fn keep_owing(&mut self, request: OwingRequest) {
         for source in request.sources {
             if request.excludes {
@@ -175,6 +176,7 @@ impl Leader {
         self.run.is_some() && matches!(self.status.state, State::Configured | State::Running | State::Paused)
     }
 
+    /// Returns the refusal of a request that needs an open run, while there is none.
     fn no_run(&self, request: &str) -> Refusal {
         let remedy = match self.status.state {
             State::Unconfigured => "give `evbd ctl configure` first",

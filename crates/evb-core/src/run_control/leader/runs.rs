@@ -15,6 +15,7 @@ use crate::{
 };
 
 impl Leader {
+    /// Handles what happened to the run and to the roles that this process hosts for it.
     pub(super) fn hear(&mut self, event: RunEvent) {
         match event {
             RunEvent::Progress(progress) => self.follow(progress),
@@ -53,6 +54,7 @@ impl Leader {
         matches!(self.status.state, State::Running | State::Paused | State::Stopping)
     }
 
+    /// Follows the progress of the run: the state of run control changes with the state of the run.
     pub(super) fn follow(&mut self, progress: Progress) {
         let Some(run) = &mut self.run else { return };
         run.progress = progress;
@@ -74,6 +76,8 @@ impl Leader {
             }
             _ => {}
         }
+        // The supervisor may pause and resume the run by itself. `occur` ignores what changes
+        // nothing.
         match progress.state {
             RunState::Paused => self.enter(self.status.state.occur(Occurrence::PausedByItself)),
             RunState::Running => self.enter(self.status.state.occur(Occurrence::ResumedByItself)),
@@ -118,6 +122,8 @@ impl Leader {
         if self.is_closing { self.enter(next) } else { self.open_run(Goal::Follow(next)) }
     }
 
+    /// Enters the state Failed: answers a start that waits, keeps the cause for the status, and
+    /// closes the run.
     pub(super) fn fail(&mut self, cause: String) {
         tracing::warn!(
             cause,
@@ -140,6 +146,8 @@ impl Leader {
         self.ask(Step::Opening(goal), LeaderOutput::Open { builders, rate, excluded });
     }
 
+    /// Handles that the next run was opened, or that it could not be opened: finishes the request
+    /// for which it was opened.
     pub(super) fn handle_opened(&mut self, goal: Goal, result: Result<Box<RunPlan>, SystemError>) {
         match result {
             Ok(plan) => {
@@ -194,6 +202,7 @@ impl Leader {
         self.run.take().is_some()
     }
 
+    /// Handles that the last run was closed, and goes on to the goal for which it was closed.
     pub(super) fn handle_closed(&mut self, goal: Goal) {
         match goal {
             Goal::Configure(_) => {

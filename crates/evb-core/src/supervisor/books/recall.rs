@@ -36,6 +36,8 @@ impl Books {
         Ok(())
     }
 
+    /// Restores what was counted for a source, from an entry of the journal. Missing fragments
+    /// without a cause, as an older evb wrote them, have the cause unknown.
     pub(in crate::supervisor) fn recall_source(
         &mut self,
         index: SourceIndex,
@@ -64,6 +66,7 @@ impl Books {
         Ok(())
     }
 
+    /// Restores what was counted for a builder, from an entry of the journal.
     pub(in crate::supervisor) fn recall_builder(
         &mut self,
         index: BuilderIndex,
@@ -141,6 +144,7 @@ impl Books {
         OwingChange::of_entry(entry).into_iter().for_each(|change| self.findings.note_exclusion(change));
     }
 
+    /// Restores a finding, from an entry of the journal.
     pub(in crate::supervisor) fn recall_finding(&mut self, finding: &Finding) {
         let problem = text(&finding.problem);
         if finding.remark {

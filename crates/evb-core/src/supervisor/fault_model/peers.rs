@@ -55,6 +55,7 @@ impl SourceModel {
         event > self.born && self.assignments.get(&event) == Some(&builder)
     }
 
+    /// Handles a message as a source does, and returns the answers.
     pub(super) fn hear(&mut self, message: &Message) -> Vec<Message> {
         match message {
             Message::Roster(_) => return vec![Message::Ready(Ready {})],
@@ -127,6 +128,7 @@ impl BuilderModel {
         self.rosters.values().next_back()
     }
 
+    /// Handles a message as a builder does, and returns the answers.
     pub(super) fn hear(&mut self, message: Message, now: Instant, lease: Duration) -> Vec<Message> {
         match message {
             Message::Begin(_) => return vec![Message::Begun(Begun::default())],
@@ -150,6 +152,8 @@ impl BuilderModel {
         Vec::new()
     }
 
+    /// Takes the assignments of a batch that are not settled or open yet, and returns the
+    /// confirmation if one is asked for.
     fn take(&mut self, batch: &Assignments, now: Instant) -> Vec<Message> {
         let ids = match batch.roster_version {
             0 => batch.expected.clone(),
@@ -180,9 +184,10 @@ impl BuilderModel {
         has: impl Fn(u64) -> SourceSet,
     ) -> Vec<(u64, u64)> {
         let Some(roster) = self.newest().filter(|_| now < self.lease_until) else { return Vec::new() };
+        // The model has two sources: 3 is at place 0, and 5 at place 1.
         let set = |ids: &[u32]| -> SourceSet { ids.iter().map(|id| usize::from(*id == 5)).collect() };
         let (up, awaited) = (set(&roster.up), set(&roster.awaited));
-        let over: Vec<(u64, u64)> = self
+        let finished: Vec<(u64, u64)> = self
             .open
             .iter()
             .filter_map(|(event, open)| {
@@ -194,7 +199,7 @@ impl BuilderModel {
             })
             .take(most)
             .collect();
-        for (event, _) in &over {
+        for (event, _) in &finished {
             self.open.remove(event);
             let lacks = SourceSet::first(2).without(&has(*event));
             let missing: Vec<u32> = lacks.iter().map(|index| [3, 5][index]).collect();
@@ -206,7 +211,7 @@ impl BuilderModel {
             self.counts.written += 1;
             self.settled.push_back((*event, missing));
         }
-        over
+        finished
     }
 
     /// Returns messages with the last `count` completions.

@@ -40,6 +40,8 @@ pub(super) struct Reading {
 }
 
 impl Reading {
+    /// Begins to read a journal with its first entry, which names the run and its peers. A journal
+    /// with other sources than the plan is refused.
     pub(super) fn begin(plan: &RunPlan, entry: &Entry) -> Result<Self, RecoverError> {
         let Some(What::Begun(begun)) = &entry.what else { return Err(RecoverError::NoBeginning) };
         let senseless = |Nonsense(problem)| RecoverError::Senseless { number: 1, problem };
@@ -68,6 +70,8 @@ impl Reading {
         Ok(Self { core, boot_id: begun.boot_id.clone(), last: at, untouched: true })
     }
 
+    /// Applies one entry to the supervisor that is restored. Totals may come only before all other
+    /// entries.
     pub(super) fn read(&mut self, entry: &Entry) -> Result<(), Nonsense> {
         let (what, at) = content(entry)?;
         match what {
@@ -75,6 +79,7 @@ impl Reading {
             What::Resumed(resumed) => self.go_on_by(&resumed.boot_id, at),
             what => self.recall(what, at)?,
         }
+        // Only a change of the epoch may come before totals.
         self.untouched &= matches!(what, What::Epoch(_));
         self.last = self.last.max(at);
         Ok(())
@@ -97,6 +102,8 @@ impl Reading {
         }
     }
 
+    /// Ends the reading: returns a supervisor that continues the run, and waits until its peers
+    /// have registered again.
     pub(super) fn finish(mut self, now: Instant) -> SupervisorCore {
         let boot_id = self.core.plan.boot_id.clone();
         self.go_on_by(&boot_id, now);
@@ -180,6 +187,7 @@ impl Reading {
         Ok(())
     }
 
+    /// Restores the registration of a peer. A new process of a builder begins a new incarnation.
     fn recall_registration(&mut self, registered: &Registered) -> Result<(), Nonsense> {
         let core = &mut self.core;
         if let (Seat::Builder(index), true) = core.roster.recall_registration(registered)? {
@@ -196,6 +204,7 @@ impl Reading {
         core.roster.recall_change(change, &core.assigner.versions(), core.books.is_started(), at)
     }
 
+    /// Restores decisions, and the trigger times of the assigned events.
     fn recall_decisions(&mut self, decided: &Decided, at: Instant) -> Result<(), Nonsense> {
         let core = &mut self.core;
         let Some(decisions) = &decided.decisions else { return nonsense("the decisions are missing") };
@@ -245,6 +254,7 @@ impl Reading {
         Ok(())
     }
 
+    /// Restores that unassigned events were assigned to another builder.
     fn recall_reassignment(&mut self, reassigned: &Reassigned) -> Result<(), Nonsense> {
         let core = &mut self.core;
         let index = core.roster.recalled_alive(reassigned.builder)?;
@@ -255,6 +265,7 @@ impl Reading {
         Ok(())
     }
 
+    /// Restores that a builder has completed events.
     fn recall_completions(&mut self, accounted: &Accounted, at: Instant) -> Result<(), Nonsense> {
         let core = &mut self.core;
         let index = core.roster.recalled_builder(accounted.builder)?;

@@ -40,8 +40,9 @@ impl HeldOutputs {
         if !self.0.iter().any(|(_, output)| is_confirmed(output)) {
             return Vec::new();
         }
-        let (confirmed, left) =
-            core::mem::take(&mut self.0).into_iter().partition::<VecDeque<_>, _>(|(_, o)| is_confirmed(o));
+        let (confirmed, left) = core::mem::take(&mut self.0)
+            .into_iter()
+            .partition::<VecDeque<_>, _>(|(_, output)| is_confirmed(output));
         self.0 = left;
         confirmed.into_iter().map(|(_, output)| output).collect()
     }

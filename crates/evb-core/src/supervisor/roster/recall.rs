@@ -96,6 +96,7 @@ impl Roster {
         let released = self.recalled_sources(&change.released)?;
         self.owing.recall(self.recalled_sources(&change.excluded)?, released)?;
         for (index, seat) in self.sources.iter_mut().enumerate() {
+            // The journal does not have the times of these changes, so that of the entry counts.
             match (up.contains(index), seat.down) {
                 (false, None) if is_started => seat.down = Some(at),
                 (true, Some(_)) => seat.end_absence(at),
@@ -107,6 +108,7 @@ impl Roster {
         Ok(())
     }
 
+    /// Restores that a builder has ended its part in the run.
     pub(in crate::supervisor) fn recall_over(&mut self, builder: u32) -> Result<BuilderIndex, Nonsense> {
         let index = self.recalled_builder(builder)?;
         if !self.builders[index].is_alive() {
@@ -116,6 +118,7 @@ impl Roster {
         Ok(index)
     }
 
+    /// Restores that a builder was added, leaves or is gone.
     pub(in crate::supervisor) fn recall_membership(
         &mut self,
         builder: u32,
@@ -152,6 +155,7 @@ impl Roster {
         Ok(())
     }
 
+    /// Restores the seat of a source from totals, which were written at the time `at`.
     pub(in crate::supervisor) fn recall_source(
         &mut self,
         index: SourceIndex,
@@ -166,6 +170,7 @@ impl Roster {
         Ok(())
     }
 
+    /// Restores the seat of a builder from totals.
     pub(in crate::supervisor) fn recall_builder(
         &mut self,
         index: BuilderIndex,

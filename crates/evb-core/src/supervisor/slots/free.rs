@@ -61,6 +61,7 @@ impl Free {
             Self::InTurn(set) => set.range(next..).next().or_else(|| set.first()).copied(),
             Self::ByCount(set) => {
                 let most = set.last()?.0;
+                // After the last builder, the turn begins again at the first one.
                 let behind = || set.range((most, BuilderIndex::new(0))..).next();
                 set.range((most, next)..).next().or_else(behind).map(|(_, builder)| *builder)
             }

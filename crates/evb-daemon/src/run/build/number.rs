@@ -67,6 +67,7 @@ pub(in crate::run) fn next_number(
     Ok(Numbered { run: config.run.number.unwrap_or(FIRST_RUN).max(after), is_fixed: false })
 }
 
+/// Returns the number after the highest one.
 fn next(highest: RunNumber, state: Option<&StateDir>) -> Result<RunNumber, RunError> {
     highest.number().checked_add(1).map(RunNumber::new).ok_or_else(|| {
         let place = state.map_or(String::new(), |state| format!(", as {} says", state.path().display()));
@@ -95,8 +96,8 @@ fn taken(run: RunNumber, id: &str, state: &Path, highest: Option<RunNumber>) -> 
 
 /// Turns the error of a journal that exists and cannot be continued into the operator's.
 fn unusable(error: &impl std::fmt::Display) -> RunError {
-    let told = error.to_string();
-    let (reason, remedy) = split_remedy(&told);
+    let text = error.to_string();
+    let (reason, remedy) = split_remedy(&text);
     RunError::Unmet {
         key: "supervisor.journal",
         reason: format!("no run starts: {reason}"),

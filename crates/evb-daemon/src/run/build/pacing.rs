@@ -48,6 +48,7 @@ fn unmet(key: &'static str, error: &impl std::fmt::Display) -> RunError {
     RunError::Unmet { key, reason: reason.to_owned(), remedy }
 }
 
+/// Returns the software executor, which spins if that is asked and enough cores are there.
 fn software(spin: Spin) -> Result<Software, RunError> {
     if spin == Spin::Off {
         return Ok(Software::timer());
@@ -112,11 +113,11 @@ impl<'a> LaneAddresses<'a> {
 
 /// Returns the paces and the link of one source's lanes, and the executor that keeps the paces.
 pub(super) fn pacing(config: &Config, source: &SourceEntry, executor: Option<&Choice>) -> PacingConfig {
-    let own = |builder: &BuilderEntry| Some((builder.id, config.pace(builder.rate?)));
+    let pace_of = |builder: &BuilderEntry| Some((builder.id, config.pace(builder.rate?)));
     let usual = PacingConfig::default();
     PacingConfig {
         lane: config.shaping.rate.map(|rate| config.pace(rate)),
-        builders: config.builders.iter().filter_map(own).collect(),
+        builders: config.builders.iter().filter_map(pace_of).collect(),
         link: link(config, source),
         executor: executor.map_or(usual.executor, |choice| Arc::clone(&choice.executor)),
     }

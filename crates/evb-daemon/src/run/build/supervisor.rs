@@ -144,6 +144,7 @@ fn journal(config: &Config) -> Option<JournalConfig> {
     config.supervisor.journal.clone().map(|path| JournalConfig { path, fsync })
 }
 
+/// Returns the kind of the trigger, and the port at which external triggers arrive.
 fn trigger(config: &TriggerConfig) -> (TriggerKind, Option<TriggerInput>) {
     match config {
         TriggerConfig::Periodic { rate } => (TriggerKind::Periodic { rate: *rate }, None),

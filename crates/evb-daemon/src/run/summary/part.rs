@@ -86,6 +86,7 @@ pub(super) fn json(report: &RunReport) -> serde_json::Result<String> {
     serde_json::to_string_pretty(&json)
 }
 
+/// Adds the counts of a builder to the report.
 fn count(report: &mut RunReport, own: &BuilderSummary) {
     let events = &mut report.events;
     events.assigned += own.assigned;

@@ -47,6 +47,7 @@ fn taken(input: &Input) -> (FlowFilter, OnLoss) {
 }
 
 impl Listing<'_> {
+    /// Decodes the packets of a capture, and lists the frames, the flows and what was not used.
     fn decode_capture(&mut self, mut capture: Capture, filter: &FlowFilter) -> io::Result<ExitCode> {
         let mut is_whole = true;
         loop {

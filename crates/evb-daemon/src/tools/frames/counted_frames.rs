@@ -55,11 +55,13 @@ impl CountedFrames {
         let (lowest, highest) = self.counters.get_or_insert((value, value));
         (*lowest, *highest) = (value.min(*lowest), value.max(*highest));
         let Some(last) = self.last.replace(value) else { return };
-        let most = u64::MAX >> (64 - u32::from(self.counter.bits));
-        let ahead = value.wrapping_sub(last).wrapping_sub(self.counter.step) & most;
+        // The counter wraps at its width. A value that is less than half its range ahead of the
+        // expected one follows a gap; any other one lies behind.
+        let highest = u64::MAX >> (64 - u32::from(self.counter.bits));
+        let ahead = value.wrapping_sub(last).wrapping_sub(self.counter.step) & highest;
         if value == last {
             self.repeats += 1;
-        } else if ahead > most / 2 {
+        } else if ahead > highest / 2 {
             self.backwards += 1;
         } else if ahead > 0 {
             self.gaps += 1;

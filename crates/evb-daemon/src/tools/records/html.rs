@@ -120,6 +120,7 @@ impl PrintedPage {
         }
     }
 
+    /// Writes the head of the page and the facts about the run.
     fn head(&mut self, record: &RunRecord) {
         let run = &record.run;
         let (state, word) = match (is_open(record), run.exit_code) {
@@ -201,6 +202,7 @@ impl PrintedPage {
         self.0.push_str("</section>\n");
     }
 
+    /// Writes the problems and remarks of the run.
     fn problems(&mut self, record: &RunRecord) {
         let problem = |noted: &NotedProblem| {
             let again = if noted.count > 1 { format!(" ({} times)", noted.count) } else { String::new() };
@@ -273,6 +275,7 @@ impl PrintedPage {
         );
     }
 
+    /// Writes the files that builders have closed.
     fn files(&mut self, record: &RunRecord) {
         let rows = record.files.iter().map(|file| {
             let (builder, path, sum) = (file.builder.to_string(), file.path.clone(), file.crc64_nvme.clone());
@@ -283,6 +286,7 @@ impl PrintedPage {
         self.left_out(record.files_left_out, "more files are");
     }
 
+    /// Writes the calls of hooks.
     fn hooks(&mut self, record: &RunRecord) {
         let rows = record.hooks.calls.iter().map(|call| {
             [
@@ -305,6 +309,7 @@ impl PrintedPage {
         }
     }
 
+    /// Writes which version of evb ran where, and the configuration.
     fn system(&mut self, record: &RunRecord) {
         let mut versions: BTreeMap<&str, [Vec<u32>; 2]> = BTreeMap::new();
         for (kind, software) in [&record.source_software, &record.builder_software].into_iter().enumerate() {

@@ -86,6 +86,7 @@ fn of_run_control(at: &Endpoint, arguments: &TapArguments) -> Result<Vec<Endpoin
                 "run control at {at} knows builders, and none of them has a tap; add for example tap = {{ listen = \"127.0.0.1:7301\" }} to each [[builder]] for the next run"
             ));
         }
+        // The operator is told once, before the first wait.
         if !std::mem::replace(&mut is_told, true) {
             complain!("run control at {at} knows no builder yet: waiting for the next run");
         }
@@ -142,6 +143,7 @@ impl TapConnection {
         let _ = to.send(ShownPart::End(TapEnd { origin: self.origin, counts, error }));
     }
 
+    /// Passes the header and the events of the stream on, until one side ends.
     fn pass_on(&mut self, to: &SyncSender<ShownPart>) -> Result<(), ReadError> {
         let mut reader = EventStream::new(&mut self.streamed, format!("tap {}", self.origin.tap))?;
         let header = ShownPart::Header(Box::new(reader.header().clone()), reader.header_bytes().to_vec());

@@ -54,9 +54,10 @@ impl Writer {
         Ok(ends)
     }
 
+    /// Writes the header of the first tap; the others must be of the same run.
     fn header(&mut self, header: &FileHeader, bytes: &[u8]) -> io::Result<()> {
-        let own = *self.run.get_or_insert(header.run_id);
-        if own != header.run_id {
+        let first_run = *self.run.get_or_insert(header.run_id);
+        if first_run != header.run_id {
             return Err(io::Error::other(
                 "the taps show different runs, which make no single stream; give taps of builders of one system",
             ));

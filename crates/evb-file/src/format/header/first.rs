@@ -14,6 +14,7 @@ pub(super) const PREFIX: usize = 56;
 pub(super) const MAX_HEADER_1: u64 = PREFIX as u64 + 2 * MAX_SOURCES as u64 + MAX_CREATOR as u64 + 8;
 
 impl FileHeader {
+    /// Encodes the header of format 1, without its checksum.
     pub(super) fn encode_first(&self) -> Vec<u8> {
         let creator = &self.creator.as_bytes()[..self.creator.floor_char_boundary(MAX_CREATOR)];
         let mut out = self.encode_prefix();
@@ -22,6 +23,7 @@ impl FileHeader {
         out.extend((self.sources.len() as u32).to_le_bytes());
         out.extend(self.created_unix_ns.to_le_bytes());
         out.extend((creator.len() as u32).to_le_bytes());
+        // Reserved.
         out.extend(0u32.to_le_bytes());
         for source in &self.sources {
             out.extend(source.number().to_le_bytes());
@@ -31,7 +33,9 @@ impl FileHeader {
         out
     }
 
+    /// Decodes the header of format 1; `None` if a field has an impossible value.
     pub(super) fn decode_first(content: &[u8]) -> Option<Self> {
+        // The magic and the version come before these fields.
         let mut fields = Fields(content.get(10..)?);
         let flags = fields.u16()?;
         let _length = fields.u32()?;
@@ -50,6 +54,7 @@ impl FileHeader {
         let (ids, _) = fields.bytes(2 * source_count)?.as_chunks();
         let sources = ids.iter().map(|id| SourceId::new(u16::from_le_bytes(*id))).collect();
         let creator = String::from_utf8(fields.bytes(creator_length)?.to_vec()).ok()?;
+        // The padding is shorter than 8 bytes, and has zeros only.
         let padding_ok = fields.0.len() < 8 && fields.0.iter().all(|byte| *byte == 0);
         let builder = (flags & MERGED == 0).then_some(builder);
         let version = FormatVersion::One;

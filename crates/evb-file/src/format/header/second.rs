@@ -33,6 +33,7 @@ const MAX_NAMES: usize = 6 << 20;
 const MAX_LIST: usize = 1 << 20;
 
 impl FileHeader {
+    /// Encodes the header of format 2, without its checksum.
     pub(super) fn encode_second(&self) -> Vec<u8> {
         let mut out = self.encode_prefix();
         out.extend(self.run_id.to_bytes());
@@ -51,7 +52,7 @@ impl FileHeader {
             out.extend(source.number().to_le_bytes());
         }
         pad(&mut out, 0);
-        let names = |id: u16, name: &str, body: &mut Vec<u8>| {
+        let push_name = |id: u16, name: &str, body: &mut Vec<u8>| {
             let name = cut(name, MAX_TEXT);
             if !name.is_empty() && body.len() + 4 + name.len() <= MAX_NAMES {
                 body.extend(id.to_le_bytes());
@@ -60,8 +61,8 @@ impl FileHeader {
             }
         };
         let (mut sources, mut builders) = (Vec::new(), Vec::new());
-        self.source_names.iter().for_each(|(id, name)| names(id.number(), name, &mut sources));
-        self.builder_names.iter().for_each(|(id, name)| names(id.number(), name, &mut builders));
+        self.source_names.iter().for_each(|(id, name)| push_name(id.number(), name, &mut sources));
+        self.builder_names.iter().for_each(|(id, name)| push_name(id.number(), name, &mut builders));
         for (kind, body) in [
             (CREATOR, cut(&self.creator, MAX_CREATOR)),
             (KIND, cut(&self.kind, MAX_TEXT)),
@@ -76,6 +77,7 @@ impl FileHeader {
         out
     }
 
+    /// Decodes the header of format 2. Unknown sections are skipped, unless they are required.
     pub(super) fn decode_second(content: &[u8]) -> Result<Self, HeaderFlaw> {
         let (mut header, flags, sections) = Self::fields(content).ok_or(HeaderFlaw::Content)?;
         let mut unknown = None;
@@ -169,6 +171,7 @@ fn cut(text: &str, most: usize) -> &[u8] {
     &text.as_bytes()[..text.floor_char_boundary(most)]
 }
 
+/// Decodes a table of ids and names, whose ids must ascend.
 fn names<I: Ord + Copy>(body: &[u8], id: impl Fn(u16) -> I) -> Option<BTreeMap<I, String>> {
     let (mut fields, mut names) = (Fields(body), BTreeMap::new());
     while !fields.0.is_empty() {

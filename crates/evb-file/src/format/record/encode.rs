@@ -94,6 +94,7 @@ pub(crate) fn encode_head(event: &Event, length: u64, tag: &FileTag, out: &mut V
     out.extend_from_slice(&sealed.to_le_bytes());
 }
 
+/// Appends the fixed part of a record of format 2.
 fn prefix(event: &Event, length: u64, tag: &FileTag, out: &mut Vec<u8>) {
     let fragments = event.fragments().len();
     let head = head_size(event, fragments, FormatVersion::Two);
@@ -115,6 +116,7 @@ fn prefix(event: &Event, length: u64, tag: &FileTag, out: &mut Vec<u8>) {
     out.extend_from_slice(&bytes);
 }
 
+/// Appends the fixed part of a record of format 1.
 fn prefix_1(event: &Event, length: u64, out: &mut Vec<u8>) {
     let fragments = event.fragments().len();
     let head = head_size(event, fragments, FormatVersion::One);
@@ -132,6 +134,7 @@ fn prefix_1(event: &Event, length: u64, out: &mut Vec<u8>) {
     out.extend_from_slice(&(event.missing.len() as u32).to_le_bytes());
 }
 
+/// Encodes a table of sources with the causes for which they are missing or absent.
 fn entries(sources: &[MissingSource]) -> Vec<u8> {
     let mut out = Vec::with_capacity(MISSING_ENTRY * sources.len());
     for missing in sources {

@@ -52,6 +52,7 @@ impl Prefix {
         Ok(prefix)
     }
 
+    /// Reads the lengths and numbers behind the magic, and skips the other fields.
     fn numbers(mut fields: Fields<'_>, version: FormatVersion) -> Option<Self> {
         let head_length = u64::from(fields.u32()?);
         let length = fields.u64()?;
@@ -68,6 +69,8 @@ impl Prefix {
         Some(Self { head_length, length, fragments: fragments as usize, missing: missing as usize })
     }
 
+    /// Checks that the lengths agree with each other and are within their limits, before anything
+    /// is allocated. `available` is the number of bytes up to the end of the file.
     fn check(self, available: u64, version: FormatVersion) -> Result<(), Flaw> {
         let table = FRAGMENT_ENTRY * self.fragments as u64;
         let agrees = match version {
@@ -250,6 +253,8 @@ pub(crate) struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
+    /// Returns the entries of the fragments, with the packets that were lost before each, if the
+    /// record has this table.
     pub(crate) fn fragments(self) -> impl Iterator<Item = FragmentEntry> + Clone + use<'a> {
         let lost = self.lost_packets.iter().map(|bytes| u32::from_le_bytes(*bytes));
         let entries = self.fragments.iter().zip(lost.chain(core::iter::repeat(0)));
@@ -300,6 +305,8 @@ impl<'a> Head<'a> {
         self.fragments().map(|fragment| u64::from(fragment.length)).sum()
     }
 
+    /// Returns the record with its tables decoded. A record of format 1 has no run id, so that of
+    /// the file is taken.
     fn record(self, offset: u64, run_id: RunId) -> Record {
         let Self { event, epoch, triggered, utc, run, builder, refusal, .. } = self;
         Record {

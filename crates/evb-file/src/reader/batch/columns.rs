@@ -6,6 +6,7 @@ use super::Batch;
 use crate::format::Head;
 
 impl Batch {
+    /// Creates an empty batch, whose first event is at `start`.
     pub(super) fn at(start: u64) -> Self {
         Self {
             start,

@@ -27,6 +27,8 @@ const SMALL: usize = 84;
 /// most of a second.
 const MOST_SILENT: usize = 8;
 
+/// Gathers the facts about the paths to all peers. After some silent ones, the others are not
+/// asked, because each costs time.
 pub(super) fn paths(peers: &[Peer], links: &[Link]) -> Vec<PathFacts> {
     let mut silent = 0;
     let mut found = Vec::with_capacity(peers.len());
@@ -46,6 +48,7 @@ pub(super) fn paths(peers: &[Peer], links: &[Link]) -> Vec<PathFacts> {
     found
 }
 
+/// Gathers the facts about the path to a peer.
 fn path(peer: &Peer, links: &[Link], echoes: Fact<Echoes>) -> PathFacts {
     let device = peer.route.as_ref().map_err(Clone::clone).and_then(|route| {
         let link = links.iter().find(|link| link.index == route.device);
@@ -70,6 +73,7 @@ fn path(peer: &Peer, links: &[Link], echoes: Fact<Echoes>) -> PathFacts {
     path
 }
 
+/// Pings an address, and returns how long the answers took. A silent address is given up early.
 fn echoes(to: IpAddr) -> Fact<Echoes> {
     let mut pinger = Pinger::new(to)?;
     let mut times = Vec::new();

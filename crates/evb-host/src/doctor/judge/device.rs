@@ -25,6 +25,7 @@ fn of_hardware<'f, T>(device: &DeviceFacts, fact: &'f Fact<T>) -> Fact<&'f T> {
     }
 }
 
+/// Judges whether the device is up.
 pub(super) fn link(device: &DeviceFacts, _: Option<&Demand>) -> Fact<Judgement> {
     let link = &device.link;
     let driver = device.driver.as_ref().ok();
@@ -55,6 +56,7 @@ pub(super) fn link(device: &DeviceFacts, _: Option<&Demand>) -> Fact<Judgement> 
 /// Kinds of devices whose drivers report a speed that nothing enforces.
 const NOMINAL: [&str; 2] = ["veth", "tun"];
 
+/// Judges the speed of the device against the configured rate.
 pub(super) fn speed(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judgement> {
     let line = of_hardware(device, &device.line)?;
     let rate = line.rate.ok_or_else(|| Unavailable::new("its driver reports no speed: see that the link is up, and write its rate as link_rate in [network]"))?;
@@ -89,6 +91,7 @@ pub(super) fn speed(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judge
     })
 }
 
+/// Judges the MTU of the device against the configured one.
 pub(super) fn mtu(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judgement> {
     let mtu = device.link.mtu.ok_or_else(|| {
         Unavailable::new("the kernel does not report this device's MTU; `ip link show` may show it")
@@ -106,6 +109,7 @@ pub(super) fn mtu(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judgeme
     Ok(if demand.by_datagrams { judgement.bad(command) } else { judgement.better(command) })
 }
 
+/// Judges the offloads of segmentation.
 pub(super) fn offloads(device: &DeviceFacts, _: Option<&Demand>) -> Fact<Judgement> {
     let Offloads { tso, gso, gro, udp } = known(&device.offloads)?;
     let state = |feature: &Feature| match (feature.on, feature.fixed) {
@@ -146,6 +150,8 @@ pub(super) fn offloads(device: &DeviceFacts, _: Option<&Demand>) -> Fact<Judgeme
 /// through a quick host.
 const LONG_WAIT: Duration = Duration::from_micros(20);
 
+/// Judges how long the device delays its interrupts, against the time for which the budget fills
+/// the link.
 pub(super) fn coalescing(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judgement> {
     let found = of_hardware(device, &device.coalescing)?;
     let adaptive = if found.adaptive_receive { ", adaptive" } else { "" };
@@ -178,6 +184,7 @@ pub(super) fn coalescing(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<
     Ok(judgement.better(Some(command)).also(remark.unwrap_or_default()))
 }
 
+/// Judges the receive ring, which must hold what may be under way.
 pub(super) fn rings(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judgement> {
     let rings = of_hardware(device, &device.rings)?;
     let value = format!(
@@ -194,6 +201,7 @@ pub(super) fn rings(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judge
     })
 }
 
+/// Judges the use of pause frames, which stop all lanes of a link at once.
 pub(super) fn pause(device: &DeviceFacts, _: Option<&Demand>) -> Fact<Judgement> {
     let pause = of_hardware(device, &device.pause)?;
     let state = |set: bool| if set { "on" } else { "off" };

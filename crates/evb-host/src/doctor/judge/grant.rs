@@ -34,9 +34,10 @@ pub(super) fn path(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
     let ping = paths::farthest(&facts.paths).filter(|(path, _)| !path.is_here);
     // The slowest ping replaces the 99th percentile, for which there are too few pings.
     let echoes = ping.and_then(|(path, _)| path.echoes.as_ref().ok()?.times);
-    let network = echoes.map_or((Duration::ZERO, Duration::ZERO), |times| (times.p50, times.max));
+    let (network_p50, network_p99) =
+        echoes.map_or((Duration::ZERO, Duration::ZERO), |times| (times.p50, times.max));
     let with_network = ping.is_some() || (demand.is_some() && !is_remote);
-    let (p50, p99) = (turn.whole.p50 + network.0, turn.whole.p99 + network.1);
+    let (p50, p99) = (turn.whole.p50 + network_p50, turn.whole.p99 + network_p99);
     let measured = [write, far_wake_up, answer, wake_up].map(|stage| stage.p50).iter().sum();
     let rest = p50.saturating_sub(measured);
     let how = match ping {
@@ -89,6 +90,7 @@ fn ratio(demand: &Demand, time: Duration) -> Option<f64> {
     Some(in_time.count() as f64 / demand.under_way?.count().max(1) as f64)
 }
 
+/// Judges whether the budget lasts until the data for the next grant arrive.
 pub(super) fn budget(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
     let missing = |reason: &str| Unavailable::new(reason);
     let demand =

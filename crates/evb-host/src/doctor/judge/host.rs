@@ -26,6 +26,7 @@ pub(super) const CORES_MATTER: &str =
     "sources, builders and the kernel's network stack run at the same time, for which evb wants 4 cores";
 const _: () = assert!(SPIN_CORES == 4);
 
+/// Judges how long a reading of the clock takes.
 pub(super) fn clock(facts: &Facts, _: Option<&Demand>) -> Fact<Judgement> {
     let ClockFacts { source, reading_cost, .. } = &facts.clock;
     let source = known(source)?;
@@ -50,6 +51,7 @@ pub(super) fn clock(facts: &Facts, _: Option<&Demand>) -> Fact<Judgement> {
     })
 }
 
+/// Judges how late timers are, which a lane's burst must make up for.
 pub(super) fn timers(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
     let late = known(&facts.clock.lateness)?;
     let (p50, p99, max, count) = (late.p50, late.p99, late.max, late.count);
@@ -79,6 +81,7 @@ pub(super) fn timers(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> 
     Ok(if loses(p50) { judgement.bad(command) } else { judgement.better(command) })
 }
 
+/// Judges whether this process may use enough cores, and those that the configuration names.
 pub(super) fn cores(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
     let cores = &facts.cores.cores;
     let (online, allowed) = (known(&cores.online)?, known(&cores.allowed)?);
@@ -119,6 +122,7 @@ pub(super) fn cores(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
     })
 }
 
+/// Judges the governors of the cores' frequencies.
 pub(super) fn governor(facts: &Facts, _: Option<&Demand>) -> Fact<Judgement> {
     let governors = known(&facts.cores.governors)?;
     let value = governors.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -157,6 +161,7 @@ fn list(cores: &BTreeSet<usize>) -> String {
 /// The reason without a verdict where the configuration does not say what the roles here copy.
 const UNKNOWN_NEED: &str = "what the roles of this host need is not known: write `link_rate` in [network], and run this where a source or builder is";
 
+/// Judges how fast memory is copied, against what the roles of this host copy.
 pub(super) fn memory(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
     let found = known(&facts.memory)?;
     let threads =

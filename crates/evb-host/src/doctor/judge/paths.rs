@@ -26,6 +26,7 @@ pub(super) fn no_peer(_: &Facts, _: Option<&Demand>) -> Fact<Judgement> {
     Err(Unavailable::new("no peer is known; give a configuration, or a host with --peer"))
 }
 
+/// Judges whether packets of full size arrive, and whether they have the configured size.
 pub(super) fn mtu(path: &PathFacts, demand: Option<&Demand>) -> Fact<Judgement> {
     let mtu = *known(&path.mtu)?;
     let (proof, code) = match &path.full_size {
@@ -68,6 +69,7 @@ pub(super) fn mtu(path: &PathFacts, demand: Option<&Demand>) -> Fact<Judgement> 
     })
 }
 
+/// Judges the pings that were answered.
 pub(super) fn round_trip(path: &PathFacts, _: Option<&Demand>) -> Fact<Judgement> {
     let echoes = known(&path.echoes)?;
     let times = echoes.times.ok_or_else(|| {

@@ -39,6 +39,8 @@ enum Kind {
     Plain,
 }
 
+/// Returns the kind of a device's queueing disciplines, by the root one and, below mq, by those of
+/// the queues.
 fn kind_of(qdiscs: &[Qdisc]) -> Option<Kind> {
     let root = qdiscs.iter().find(|qdisc| qdisc.place == Place::Root)?;
     Some(match (root.kind.as_str(), &root.options) {
@@ -59,6 +61,7 @@ fn kind_of(qdiscs: &[Qdisc]) -> Option<Kind> {
     })
 }
 
+/// Judges the queueing discipline of the device.
 pub(super) fn qdisc(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judgement> {
     let qdiscs = known(&device.qdiscs)?;
     let kind = kind_of(qdiscs).ok_or_else(|| {
@@ -125,6 +128,7 @@ fn in_words(qdiscs: &[Qdisc]) -> String {
     words
 }
 
+/// Returns a queueing discipline as a JSON object.
 fn data(qdisc: &Qdisc) -> Value {
     let place = match qdisc.place {
         Place::Root => json!("root"),
@@ -157,6 +161,7 @@ fn data(qdisc: &Qdisc) -> Value {
 /// Default length of a device's queue in Linux (`txqueuelen`).
 const USUAL_QUEUE: u32 = 1000;
 
+/// Judges the device's queue length, which only some queueing disciplines use.
 pub(super) fn queue_length(device: &DeviceFacts, _: Option<&Demand>) -> Fact<Judgement> {
     let length = device.link.queue_length.ok_or_else(|| {
         Unavailable::new(
@@ -180,6 +185,8 @@ pub(super) fn queue_length(device: &DeviceFacts, _: Option<&Demand>) -> Fact<Jud
     })
 }
 
+/// Judges the tests of offloads: the one that is asked for must have passed, or else one that the
+/// kernel provides.
 pub(super) fn proof(device: &DeviceFacts, demand: Option<&Demand>) -> Fact<Judgement> {
     let proofs = known(&device.proofs)?;
     let value = proofs.iter().map(in_a_word).collect::<Vec<_>>().join(", ");
@@ -224,6 +231,7 @@ fn command_for(offload: Offload, device: &DeviceFacts) -> Option<String> {
     }
 }
 
+/// Describes the result of a test in a few words.
 fn in_a_word(Proved { transport, proof }: &Proved) -> String {
     match (proof.offload, proof.held, proof.p99) {
         (Offload::Software, _, Some(p99)) => format!("evb's timers keep times within {}", brief(p99)),

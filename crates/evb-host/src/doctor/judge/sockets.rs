@@ -25,6 +25,7 @@ pub(super) fn send_buffer(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgem
     Ok(buffer("net.core.wmem_max", known(&facts.sockets.send)?, most, demand, is_configured))
 }
 
+/// Judges a socket buffer: the kernel gives less than was asked if `setting` limits it.
 fn buffer(
     setting: &str,
     Asked { asked, got }: &Asked,
@@ -63,6 +64,7 @@ pub(super) fn tcp_send_limit(facts: &Facts, demand: Option<&Demand>) -> Fact<Jud
     tcp_limit("net.ipv4.tcp_wmem", &facts.sockets.tcp_send, demand)
 }
 
+/// Judges a limit of TCP's own buffers against twice the share of a lane.
 fn tcp_limit(setting: &str, fact: &Fact<[u64; 3]>, demand: Option<&Demand>) -> Fact<Judgement> {
     let [least, usual, most] = *known(fact)?;
     let wanted = demand.and_then(|demand| demand.lane_share).unwrap_or(LANE_SHARE) * 2;
@@ -77,6 +79,7 @@ fn tcp_limit(setting: &str, fact: &Fact<[u64; 3]>, demand: Option<&Demand>) -> F
     })
 }
 
+/// Judges the congestion control that the kernel gives.
 pub(super) fn congestion(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
     let facts = &facts.sockets.congestion;
     let got = known(&facts.got)?;
@@ -138,6 +141,7 @@ fn how_to_get(asked: &String, available: &[String], allowed: &[String]) -> Optio
     (!allowed.contains(asked)).then_some(command)
 }
 
+/// Judges the setting by which TCP makes long trains to near hosts, which defeat pacing.
 pub(super) fn tso_rtt_log(facts: &Facts, demand: Option<&Demand>) -> Fact<Judgement> {
     let log = *known(&facts.sockets.tso_rtt_log)?;
     let judgement = Judgement::new(log.to_string(), json!(log));

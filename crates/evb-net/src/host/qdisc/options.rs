@@ -153,6 +153,8 @@ pub(super) fn parse(kind: &str, bytes: &[u8]) -> QdiscOptions {
     options.unwrap_or(QdiscOptions::NotRead)
 }
 
+/// Reads the options of fq. The numbers are those of the attributes in linux/pkt_sched.h
+/// (`TCA_FQ_…`).
 fn fq(bytes: &[u8]) -> Fq {
     let value = |kind| attribute(bytes, kind).and_then(|value| number(value, 0));
     Fq {
@@ -167,6 +169,7 @@ fn fq(bytes: &[u8]) -> Fq {
     }
 }
 
+/// Reads the options of etf, which are a `tc_etf_qopt` of linux/pkt_sched.h.
 fn etf(bytes: &[u8]) -> Option<Etf> {
     let delta = number(bytes, 0)?;
     let flags = number(bytes, 8)?;
@@ -190,6 +193,7 @@ fn tbf(bytes: &[u8]) -> Option<QdiscOptions> {
     let small: u64 = number(parameters, 8)?.into();
     let large = attribute(bytes, 4).and_then(|value| value.get(..8)?.try_into().ok()).map(u64::from_ne_bytes);
     let rate = large.unwrap_or(small);
+    // The kernel gives the depth as the time that it lasts at the rate, in ticks.
     let burst = u128::from(number(parameters, 28)?) * NANOS_PER_TICK * u128::from(rate) / 1_000_000_000;
     Some(QdiscOptions::Tbf {
         rate: Rate::from_bytes_per_second(rate),

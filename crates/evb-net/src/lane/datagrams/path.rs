@@ -77,6 +77,7 @@ pub async fn probe_tagged(
     let fault = |reason| PathError::Io { peer, reason };
     let headers = if peer.is_ipv4() { IPV4_UDP } else { IPV6_UDP };
     let most = mtu.min(socket.mtu().map_err(fault)?);
+    // The device's size is tried first, and then the usual smaller ones.
     let sizes = std::iter::once(most).chain(SIZES.into_iter().filter(|size| *size < most));
     let mut sequence = 0;
     for mtu in sizes {
@@ -102,6 +103,7 @@ pub async fn probe_tagged(
     Err(PathError::Silence { peer })
 }
 
+/// Sends a probe of `length` bytes, including header and tag. The rest is filled with zeros.
 fn send(
     socket: &mut DatagramSocket,
     association: Association,

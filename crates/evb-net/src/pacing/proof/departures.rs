@@ -54,21 +54,22 @@ impl Timing {
             asked.iter().zip(seen).filter_map(|(asked, seen)| Some((*asked, (*seen)?))).collect();
         let early = pairs.iter().filter(|(asked, seen)| *seen + EARLY + delta < *asked).count();
         let distance = |from: Instant, to: Instant| from.since(to).max(to.since(from));
-        let mut off: Vec<Duration> = pairs
+        // A datagram may leave when it was asked, or earlier by `delta`.
+        let mut deviations: Vec<Duration> = pairs
             .iter()
             .map(|(asked, seen)| {
                 let handed = asked.shifted(-i64::try_from(delta.as_nanos()).unwrap_or(0));
                 distance(*asked, *seen).min(distance(handed, *seen))
             })
             .collect();
-        off.sort_unstable();
+        deviations.sort_unstable();
         let times: Vec<Instant> = pairs.iter().map(|(_, seen)| *seen).collect();
         Self {
             seen: pairs.len(),
             early,
             error: Gaps::between(&times).median_error(gap),
-            p99: off.get((off.len() * 99).div_ceil(100).max(1) - 1).copied(),
-            median: off.get(off.len() / 2).copied(),
+            p99: deviations.get((deviations.len() * 99).div_ceil(100).max(1) - 1).copied(),
+            median: deviations.get(deviations.len() / 2).copied(),
         }
     }
 
@@ -77,6 +78,7 @@ impl Timing {
         self.seen == count && self.early == 0 && self.error.is_some_and(|error| error <= TOLERANCE)
     }
 
+    /// Describes how exactly the test packets left; `witness` says who saw them.
     fn words(&self, count: usize, gap: Duration, witness: &str) -> String {
         if self.seen == 0 {
             return format!(
@@ -97,6 +99,7 @@ impl Timing {
         )
     }
 
+    /// Returns the result of a trial with `count` packets, each `gap` apart.
     fn result(&self, count: usize, gap: Duration, witness: &str) -> TrialResult {
         TrialResult {
             held: self.holds(count),
@@ -202,6 +205,7 @@ pub(super) fn by_timer(executor: &Software, trial: &Trial) -> io::Result<TrialRe
     })
 }
 
+/// Sends packets at regular times by the timer, and returns the times at which they should leave.
 fn send_on_time(
     observed: &mut Observed,
     executor: &Software,

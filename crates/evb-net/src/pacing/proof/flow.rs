@@ -42,6 +42,7 @@ pub(super) fn paced(trial: &Trial, tso: TsoTrain) -> io::Result<TrialResult> {
     let mut free = 0.0f64;
     let mut last = TrialResult::failed("nothing was sent");
     for _ in 0..ATTEMPTS {
+        // A flow is paced only if the same flow without a pace is much faster.
         free = free.max(flow(trial, None, volume)?);
         let seen = flow(trial, Some(RATE), volume)?;
         let asked = RATE.bytes_per_second();
@@ -126,9 +127,9 @@ fn receive(receiver: &mut TcpStream, give_up: Instant) -> io::Result<f64> {
 /// ends hardly affect.
 pub(super) fn slope(points: &[(f64, f64)]) -> Option<f64> {
     let count = points.len() as f64;
-    let (x, y) = points.iter().fold((0.0, 0.0), |(x, y), point| (x + point.0 / count, y + point.1 / count));
-    let (above, below) = points.iter().fold((0.0, 0.0), |(above, below), point| {
-        (above + (point.0 - x) * (point.1 - y), below + (point.0 - x).powi(2))
-    });
-    (below > 0.0).then(|| above / below)
+    let mean_x = points.iter().map(|(x, _)| x / count).sum::<f64>();
+    let mean_y = points.iter().map(|(_, y)| y / count).sum::<f64>();
+    let covariance = points.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum::<f64>();
+    let variance = points.iter().map(|(x, _)| (x - mean_x).powi(2)).sum::<f64>();
+    (variance > 0.0).then(|| covariance / variance)
 }

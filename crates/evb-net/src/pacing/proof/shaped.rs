@@ -56,6 +56,7 @@ pub(super) fn held_back(trial: &Trial) -> io::Result<TrialResult> {
     // rate is half the rate of sending.
     let depth = packets(DEPTH).max(LEAST_DEPTH);
     let count = (depth.saturating_mul(2) + SHOWN).min(MOST).min(packets(LONGEST));
+    // So few packets show no rate.
     if count < 12 {
         return Ok(TrialResult::failed(format!("the rate {rate} is too slow for a test of {LONGEST:?}")));
     }
@@ -80,6 +81,7 @@ pub(super) fn held_back(trial: &Trial) -> io::Result<TrialResult> {
 fn send_burst(observed: &mut Observed, trial: &Trial, count: usize) -> io::Result<Vec<Instant>> {
     let mut times = Vec::with_capacity(count);
     for number in 1..=count {
+        // The header of IPv6 is 20 bytes longer than that of IPv4.
         match observed.send(PAYLOAD - if trial.to.is_ipv4() { 0 } else { 20 }, None) {
             Ok(()) => times.push(clock::now()),
             Err(SendError::Full) => break,

@@ -136,6 +136,8 @@ impl DatagramSender {
         self.departed.iter().flatten().copied()
     }
 
+    /// Notes when a train left, by the kernel's time stamp of the wall clock. The oldest note gives
+    /// way to a new one.
     fn note(&mut self, id: u32, realtime: u64) {
         let Some(departed) = &mut self.departed else { return };
         let at = Instant::from_nanos(realtime).shifted(self.from_realtime);

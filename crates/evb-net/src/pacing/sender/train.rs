@@ -92,6 +92,7 @@ impl DatagramSender {
         }
     }
 
+    /// Sends a train. What this host drops for want of room counts as sent and lost.
     fn attempt_or_drop(
         &mut self,
         slices: &[IoSlice<'_>],
@@ -108,6 +109,8 @@ impl DatagramSender {
         }
     }
 
+    /// Sends the segments of a train as single datagrams, for a kernel that does not cut trains.
+    /// Returns the bytes that were sent.
     fn send_one_by_one(
         &mut self,
         slices: &[IoSlice<'_>],

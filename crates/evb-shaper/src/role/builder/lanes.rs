@@ -93,6 +93,7 @@ impl BuilderRole {
     pub fn handle_lane_up(&mut self, lane: LaneIndex) {
         if self.lanes[lane] == LaneState::Answering {
             self.lanes[lane] = LaneState::Open;
+            // Records that waited for the answer can be sent now.
             if self.withheld.remove(lane) {
                 self.opened.insert(lane);
             }
@@ -169,6 +170,7 @@ impl BuilderRole {
         self.opened.remove(lane);
     }
 
+    /// Closes a lane for a fault of the source, and drops its connection.
     fn drop_lane(&mut self, lane: LaneIndex, cause: &dyn Display, now: Instant) {
         if self.lanes[lane] == LaneState::Closed {
             // A closed lane may still hold part of the budget, which is released here.
@@ -179,6 +181,7 @@ impl BuilderRole {
         self.end_lane(lane, cause, now);
     }
 
+    /// Marks a lane as closed. The log has this only if the run goes on, and not too often.
     fn end_lane(&mut self, lane: LaneIndex, cause: &dyn Display, now: Instant) {
         let state = core::mem::replace(&mut self.lanes[lane], LaneState::Closed);
         if state == LaneState::Closed {

@@ -34,9 +34,10 @@ pub(super) fn bar(parts: &[(u64, &str)], whole: u64) -> String {
 /// Returns a chart of a quantity that is constant between two times: begin and end in seconds, and
 /// the value.
 pub(super) fn steps(title: &str, steps: &[(f64, f64, f64)], colour: &str) -> String {
-    let top = round_up(steps.iter().map(|step| step.2).fold(0.0, f64::max));
-    let end = steps.last().map_or(1.0, |step| step.1);
-    let begin = steps.first().map_or(0.0, |step| step.0);
+    let top = round_up(steps.iter().map(|(_, _, value)| *value).fold(0.0, f64::max));
+    let end = steps.last().map_or(1.0, |(_, to, _)| *to);
+    let begin = steps.first().map_or(0.0, |(from, _, _)| *from);
+    // Places in the chart, whose vertical axis points down.
     let x = |at: f64| LEFT + (WIDTH - LEFT - 8.0) * (at - begin) / (end - begin);
     let y = |value: f64| HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * value / top;
     let mut line = String::new();
@@ -55,6 +56,7 @@ pub(super) fn steps(title: &str, steps: &[(f64, f64, f64)], colour: &str) -> Str
     }
     for part in [0.0, 0.25, 0.5, 0.75, 1.0] {
         let at = begin + (end - begin) * part;
+        // The first label begins at its mark, the last one ends there, and the others are centred.
         let anchor = ["start", "middle", "end"][usize::from(part > 0.0) + usize::from(part == 1.0)];
         svg += &format!(
             "<text text-anchor=\"{anchor}\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
