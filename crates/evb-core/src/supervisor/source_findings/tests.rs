@@ -182,7 +182,7 @@ fn what_a_trigger_counter_shows_is_said() {
         remarks(&found),
         [
             "the trigger counter of source 3 left out 8 numbers in 2 gaps: its boards missed triggers, or fragments got lost; look at the boards and their links",
-            "1 fragment of source 3 came after one with a later trigger counter, and was placed in their events all the same; nothing needs to be done"
+            "1 fragment of source 3 came after one with a later trigger counter, and was placed in its event all the same; nothing needs to be done"
         ]
     );
     assert_eq!(
@@ -192,6 +192,32 @@ fn what_a_trigger_counter_shows_is_said() {
             "the trigger counter of source 3 left out 0 as it wrapped (1 time): its boards missed that trigger, or skip 0, so that all later fragments are in wrong events; compare the timestamps (`evbd verify --align CONFIG`)"
         ]
     );
+}
+
+#[test]
+fn a_sentence_about_one_fragment_is_in_the_singular() {
+    let found = SourceSummary {
+        id: 3,
+        reported: true,
+        lossy: 1,
+        lost_packets: 2,
+        unplaced: 1,
+        counter_resets: 1,
+        lost_wraps: 1,
+        counter_invalid: 1,
+        ..SourceSummary::default()
+    };
+    let found = problems(&[found], true);
+    let begins = [
+        "1 fragment of source 3 in complete events lacks packets (2 packets lost in all",
+        "1 fragment of source 3 has no event, because the trigger counter of its boards fell",
+        "1 fragment of source 3 has no event, because the trigger counter of its boards may",
+        "1 fragment of source 3 has no event, because its trigger counter has more bits",
+    ];
+    assert_eq!(found.len(), begins.len());
+    for (text, begin) in found.iter().zip(begins) {
+        assert!(text.starts_with(begin), "{text}");
+    }
 }
 
 #[test]
