@@ -199,16 +199,24 @@ const REMARKS: [FindingKind; 14] = [
     },
 ];
 
+/// Words of a sentence about several things, and those about one.
+const OF_ONE: [(&str, &str); 9] = [
+    ("last {amount} events", "last event"),
+    ("as many triggers", "one"),
+    ("{amount} fragments", "1 fragment"),
+    ("{amount} events", "1 event"),
+    ("{amount} numbers", "1 number"),
+    ("{amount} packets", "1 packet"),
+    (" were ", " was "),
+    (" lack packets", " lacks packets"),
+    ("because their trigger counter", "because its trigger counter"),
+];
+
 impl FindingKind {
     /// Returns the sentence about a source, in the singular if the amount is one.
     fn about(&self, source: &SourceSummary) -> String {
         let amount = (self.amount)(source);
-        let of_one =
-            self.one.replace("last {amount} events", "last event").replace("as many triggers", "one");
-        let nouns = ["fragment", "event", "number", "packet"].into_iter();
-        let of_one = nouns
-            .fold(of_one, |text, noun| text.replace(&format!("{{amount}} {noun}s"), &format!("1 {noun}")));
-        let of_one = of_one.replace(" were ", " was ").replace(" lack ", " lacks ");
+        let of_one = OF_ONE.iter().fold(self.one.to_owned(), |text, (many, one)| text.replace(many, one));
         let sentence = if amount == 1 { &of_one } else { self.one };
         let sentence = sentence.replace("{source}", &source.named()).replace("{amount}", &amount.to_string());
         sentence.replace("{detail}", &(self.detail)(source))

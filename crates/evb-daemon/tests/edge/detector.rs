@@ -1,13 +1,14 @@
 //! Detectors of any number of sources, in processes of their own: the test announces the triggers,
 //! and a board answers them at each source.
 
+mod readouts;
+
 use std::{
     collections::BTreeMap,
     fs,
     net::UdpSocket,
-    os::unix::net::UnixStream,
     path::{Path, PathBuf},
-    process::{Child, Stdio},
+    process::{Child, Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -16,16 +17,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evb_core::trigger::announcement::Announcement;
+use evb_core::{trigger::announcement::Announcement, units::Bytes};
 use serde_json::Value;
 
-use crate::{
-    front_end::{FrontEnd, Stream},
-    signals, system,
-};
+pub(crate) use self::readouts::Readout;
+use self::readouts::Readouts;
+use crate::{signals, system};
 
 /// Time between two looks of a board for a trigger or for its source.
 const LOOK: Duration = Duration::from_millis(10);
+/// The largest payload of a fragment.
+const MAX_FRAGMENT: Bytes = Bytes::kib(4);
 
 /// The time of a trigger after the start of the run.
 pub(crate) type Due = Arc<dyn Fn(u64) -> Duration + Send + Sync>;
@@ -38,7 +40,12 @@ pub(crate) struct Layout {
     pub(crate) sources: u16,
     pub(crate) together: u16,
     pub(crate) builders: u16,
-    /// Further keys of the run and the supervisor, and of some sources by their ids.
+    /// Number of slots of a builder.
+    pub(crate) slots: u16,
+    /// Readouts of the first sources; the others have front ends at Unix sockets.
+    pub(crate) readouts: Vec<Readout>,
+    /// Further keys of the run and the supervisor, and of some sources by their ids. A source of
+    /// the library declares its own.
     pub(crate) run: String,
     pub(crate) supervisor: &'static str,
     pub(crate) keys: Vec<(u16, String)>,
@@ -49,27 +56,44 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    fn config(&self, folder: &Path, trigger: u16, control: u16) -> String {
-        let ports = evb_needs::free_ports(1 + usize::from(self.builders));
+    /// Returns the configuration; for tools that read files, with the keys of all sources.
+    fn config(&self, folder: &Path, ports: &Ports, is_for_tools: bool) -> String {
         let folder = folder.display();
         let mut text = format!(
             "[run]\nnumber = 1\n{}\n\
-             [supervisor]\nlisten = \"127.0.0.1:{}\"\njournal = \"{folder}/journal\"\nslots = 64\n\
-             trigger = {{ kind = \"external\", listen = \"127.0.0.1:{trigger}\", protocol = \"udp\" }}\n{}\n\
+             [supervisor]\nlisten = \"127.0.0.1:{}\"\njournal = \"{folder}/journal\"\nslots = {}\n\
+             trigger = {{ kind = \"external\", listen = \"127.0.0.1:{}\", protocol = \"udp\" }}\n{}\n\
              [control]\nlisten = \"127.0.0.1:{}\"\n{}\n",
-            self.run, ports[0], self.supervisor, control, self.sections
+            self.run,
+            ports.supervisor,
+            self.slots,
+            ports.trigger,
+            self.supervisor,
+            ports.control,
+            self.sections
         );
         for id in 1..=self.sources {
-            let keys = self.keys.iter().find(|(of, _)| *of == id).map_or("", |(_, keys)| keys);
-            let input = format!("{{ kind = \"unix\", path = \"{folder}/{id}.sock\" }}");
+            let is_told = is_for_tools || !self.readout(id).is_library();
+            let keys = self.keys.iter().find(|(of, _)| *of == id && is_told).map_or("", |(_, keys)| keys);
+            let input = match self.readout(id) {
+                Readout::Unix => format!("{{ kind = \"unix\", path = \"{folder}/{id}.sock\" }}"),
+                _ => format!(
+                    "{{ kind = \"tcp\", listen = \"127.0.0.1:{}\" }}",
+                    ports.front_ends[usize::from(id) - 1]
+                ),
+            };
             text += &format!("[[source]]\nid = {id}\nname = \"crate {id}\"\ninput = {input}\n");
-            text += &format!("max_fragment = \"4 KiB\"\n{keys}\n");
+            text += &format!("max_fragment = \"{MAX_FRAGMENT}\"\n{keys}\n");
         }
-        for (id, port) in (1..).zip(&ports[1..]) {
+        for (id, port) in (1..).zip(&ports.builders) {
             let sink = format!("{{ kind = \"file\", path = \"{folder}/out\" }}");
             text += &format!("[[builder]]\nid = {id}\nlisten = \"127.0.0.1:{port}\"\nsink = {sink}\n");
         }
         text
+    }
+
+    fn readout(&self, source: u16) -> &Readout {
+        self.readouts.get(usize::from(source) - 1).unwrap_or(&Readout::Unix)
     }
 
     /// Returns the name of the process that hosts a source.
@@ -81,8 +105,28 @@ impl Layout {
         if !process.starts_with("sources") {
             return vec![process.to_owned()];
         }
-        let own = (1..=self.sources).filter(|source| self.host(*source) == process);
+        let is_own = |source: &u16| self.host(*source) == process && !self.readout(*source).is_library();
+        let own = (1..=self.sources).filter(is_own);
         own.map(|source| format!("source:{source}")).collect()
+    }
+}
+
+/// Ports of the parts of a detector.
+struct Ports {
+    trigger: u16,
+    control: u16,
+    supervisor: u16,
+    builders: Vec<u16>,
+    /// Ports of the front ends at the first sources.
+    front_ends: Vec<u16>,
+}
+
+impl Ports {
+    fn of(layout: &Layout) -> Self {
+        let mut free = evb_needs::free_ports(3 + usize::from(layout.builders) + layout.readouts.len());
+        let front_ends = free.split_off(3 + usize::from(layout.builders));
+        let builders = free.split_off(3);
+        Self { trigger: free[0], control: free[1], supervisor: free[2], builders, front_ends }
     }
 }
 
@@ -103,9 +147,8 @@ impl Shared {
 
     /// Sends the fragments of a source, each once, on connections that are opened again when the
     /// source closes them.
-    fn be_board(&self, source: u16, sent: &Sent) {
-        let path = self.dir.path().join(format!("{source}.sock"));
-        let (mut front_end, mut next) = (None, 1);
+    fn be_board(&self, source: u16, sent: &Sent, readouts: &Readouts) {
+        let (mut way, mut next) = (None, 1);
         while !self.is_over() {
             let is_frozen = self.frozen[usize::from(source) - 1].load(Ordering::Relaxed);
             if is_frozen || next > self.triggers.load(Ordering::Relaxed) {
@@ -116,12 +159,11 @@ impl Shared {
                 next += 1;
                 continue;
             };
-            let connect = || Some(FrontEnd::new(Stream::Unix(UnixStream::connect(&path).ok()?), source));
-            front_end = front_end.or_else(connect);
-            if front_end.as_mut().is_some_and(|open| open.try_send(&bytes)) {
+            way = way.or_else(|| readouts.connect(source));
+            if way.as_mut().is_some_and(|open| open.try_send(&bytes)) {
                 next += 1;
             } else {
-                front_end = None;
+                way = None;
                 thread::sleep(LOOK);
             }
         }
@@ -146,9 +188,10 @@ impl Shared {
 /// A detector under run control.
 pub(crate) struct Detector {
     pub(crate) layout: Layout,
-    trigger: u16,
-    control: u16,
+    ports: Ports,
     shared: Arc<Shared>,
+    /// Sources whose front ends connect before the run.
+    connected: Vec<u16>,
     processes: BTreeMap<String, Child>,
     threads: Vec<thread::JoinHandle<()>>,
 }
@@ -157,35 +200,46 @@ impl Detector {
     /// Starts all processes, and the boards.
     pub(crate) fn start(layout: Layout) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let ports = evb_needs::free_ports(2);
-        let (trigger, control) = (ports[0], ports[1]);
-        fs::write(dir.path().join("evb.toml"), layout.config(dir.path(), trigger, control)).unwrap();
+        let ports = Ports::of(&layout);
+        for (file, is_for_tools) in [("evb.toml", false), ("tools.toml", true)] {
+            fs::write(dir.path().join(file), layout.config(dir.path(), &ports, is_for_tools)).unwrap();
+        }
         let shared = Arc::new(Shared {
             dir,
             triggers: AtomicU64::new(0),
             frozen: (0..layout.sources).map(|_| AtomicBool::new(false)).collect(),
             is_over: AtomicBool::new(false),
         });
-        let mut system =
-            Self { trigger, control, shared, processes: BTreeMap::new(), threads: Vec::new(), layout };
-        let hosts = (1..=system.layout.sources).map(|source| system.layout.host(source));
+        let (processes, threads) = (BTreeMap::new(), Vec::new());
+        let mut system = Self { layout, ports, shared, connected: Vec::new(), processes, threads };
+        let own = (1..=system.layout.sources).filter(|id| !system.layout.readout(*id).is_library());
+        let hosts = own.map(|source| system.layout.host(source));
         let builders = (1..=system.layout.builders).map(|id| format!("builder:{id}"));
         let all = ["supervisor".to_owned()].into_iter().chain(builders).chain(hosts);
         for process in all.collect::<Vec<_>>() {
             system.launch(&process);
         }
+        let readouts = Arc::new(Readouts::start(&system.layout, system.shared.dir.path(), &system.ports));
+        system.connected = readouts.connected();
         for source in 1..=system.layout.sources {
             let (shared, sent) = (system.shared.clone(), system.layout.sent.clone());
-            system.threads.push(thread::spawn(move || shared.be_board(source, &sent)));
+            let readouts = readouts.clone();
+            system.threads.push(thread::spawn(move || shared.be_board(source, &sent, &readouts)));
         }
         system
     }
 
     /// Starts the run, and then the triggers.
     pub(crate) fn begin(&mut self) {
-        self.wait_for("ready", |status| status["ready"] == true);
+        self.wait_for("ready", |status| {
+            let is_connected = |source: &u16| {
+                let of_source = &status["survey"]["sources"][usize::from(*source) - 1];
+                of_source["front_ends"]["connected"].as_u64() > Some(0)
+            };
+            status["ready"] == true && self.connected.iter().all(is_connected)
+        });
         assert!(self.does(&["start"]), "{}", self.log());
-        let (shared, port, due) = (self.shared.clone(), self.trigger, self.layout.due.clone());
+        let (shared, port, due) = (self.shared.clone(), self.ports.trigger, self.layout.due.clone());
         self.threads.push(thread::spawn(move || shared.announce(port, &due)));
     }
 
@@ -224,7 +278,7 @@ impl Detector {
 
     /// Returns the address of run control.
     pub(crate) fn control(&self) -> (&'static str, u16) {
-        ("127.0.0.1", self.control)
+        ("127.0.0.1", self.ports.control)
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -238,6 +292,18 @@ impl Detector {
     /// Gives a command; returns true if the supervisor accepted it.
     pub(crate) fn does(&self, words: &[&str]) -> bool {
         system::ctl(self.shared.dir.path(), words).status.success()
+    }
+
+    /// Returns the document that Chromium makes of the page.
+    pub(crate) fn page(&self) -> String {
+        let profile = tempfile::tempdir().unwrap();
+        let mut browser = Command::new("chromium");
+        browser.args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
+        browser.arg(format!("--user-data-dir={}", profile.path().display()));
+        browser.args(["--dump-dom", "--virtual-time-budget=3000"]);
+        browser.arg(format!("http://127.0.0.1:{}/", self.ports.control));
+        browser.env("HOME", profile.path()).stderr(Stdio::null());
+        String::from_utf8(browser.output().unwrap().stdout).unwrap()
     }
 
     /// Waits for a status.

@@ -1,243 +1,61 @@
-//! Boards that miss or double a trigger, whose clock goes wrong, or that send what is left of
-//! another run, while the run goes on: log, status, metrics, summary, files, `evbd verify --align`
-//! and Python say the same. `EVB_EDGE_MISALIGNED=all` runs all cases, and `=20,21` these; without
-//! it, a few are run.
+//! Boards that miss or double a trigger, whose clock or trigger counter goes wrong, or that send
+//! what is left of another run, while the run goes on: page, log, status, metrics, summary, files,
+//! `evbd verify --align` and Python say the same. Eight of the twelve sources have front ends in
+//! Python, and four are of the library. `EVB_EDGE_MISALIGNED=all` runs all cases, and `=20,21`
+//! these; without it, a few are run.
+
+mod case;
+mod views;
 
 use std::{
-    env,
-    io::{Read as _, Write as _},
-    net::TcpStream,
-    process::Command,
-    sync::Arc,
-    thread,
+    env, thread,
     time::{Duration, Instant},
 };
 
 use evb::supervisor::StateDir;
-use evb_core::rng::Rng;
 use evb_file::{Episode, Merge, Selection};
 use serde_json::{Value, json};
 
-use crate::{
-    detector::{Detector, Layout},
-    system::fragment,
+use self::{
+    case::{Case, EVENTS, FAULTY, Fault, SILENT, SOURCES, Triggers},
+    views::{View, episodes_of, named, read_by_python, verified},
 };
+use crate::detector::Detector;
 
-/// Number of events of a run, and of sources.
-const EVENTS: u64 = 600;
-const SOURCES: u16 = 8;
-/// The source whose board has the fault, the one whose clock counts time, and one whose cable may
-/// be in the wrong place.
-const FAULTY: u16 = 4;
-const LEAD: u16 = 1;
-const OTHER: u16 = 6;
-/// Clocks of the boards: kilohertz, bits, and the deviation of their rate in parts per million.
-const CLOCKS: [(u64, u32, i64); SOURCES as usize] = [
-    (250_000, 64, 12),
-    (100_000, 32, -40),
-    (62_500, 40, 75),
-    (125_000, 48, -90),
-    (40_079, 24, 33),
-    (125_000, 48, 3),
-    (125_000, 48, -7),
-    (125_000, 48, 60),
-];
-/// Number of fragments that are left of another run.
-const LEFT: u64 = 40;
-/// Without `EVB_EDGE_MISALIGNED=all`, one of that number of cases is run.
-const ONE_OF: usize = 13;
+/// Cases that are run without `EVB_EDGE_MISALIGNED`.
+const FEW: [usize; 5] = [1, 36, 75, 88, 112];
+/// Time within which all views say the same.
+const SOON: Duration = Duration::from_secs(20);
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Fault {
-    /// The board misses that many triggers and counts on; if negative, it counts triggers twice.
-    Slips(i64),
-    /// The board whose clock counts time misses a trigger.
-    LeadSlips,
-    /// The clock of the board is reset.
-    Resets,
-    /// The clock of the board leaps ahead.
-    Leaps,
-    /// The clock of the board stands still.
-    Stands,
-    /// The clock of the board becomes too fast.
-    OtherRate,
-    /// The clock of the board has fewer bits than its declaration.
-    OtherBits,
-    /// The cables of two boards are exchanged.
-    Exchanged,
-    /// One timestamp is wrong.
-    WrongStamp,
-    /// Fragments of another run come in place of the right ones.
-    Leftovers,
+/// The texts of a report.
+struct Report {
+    summary: Value,
+    problems: Vec<String>,
+    remarks: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Triggers {
-    Periodic,
-    Poisson,
-    Spills,
-}
-
-/// A fault from an event on, and the process that is killed soon after it.
-#[derive(Clone, Copy, Debug)]
-struct Case {
-    fault: Fault,
-    at: u64,
-    triggers: Triggers,
-    builders: u16,
-    killed: Option<&'static str>,
-}
-
-impl Triggers {
-    /// Returns the times of triggers in nanoseconds, about 200 in a second. The first one is that
-    /// of event 0, which does not exist.
-    fn times(self, seed: u64) -> Vec<u64> {
-        let mut rng = Rng::new(seed);
-        let mut now = 0;
-        let interval = |number: u64, rng: &mut Rng| match self {
-            Self::Periodic => 5_000_000,
-            // So far apart that a fragment of the next event never agrees by chance.
-            Self::Poisson => (5e6 * rng.exponential()) as u64 + 20_000,
-            Self::Spills if number.is_multiple_of(100) => 300_000_000,
-            Self::Spills => 1_000_000 + rng.below(2_000_000),
+impl Report {
+    fn new(summary: Value) -> Self {
+        let texts = |key: &str| -> Vec<String> {
+            let all = summary[key].as_array().into_iter().flatten();
+            all.filter_map(|text| text.as_str().map(str::to_owned)).collect()
         };
-        let mut times = vec![0];
-        for number in 1..=EVENTS + 1 {
-            now += interval(number, &mut rng);
-            times.push(now);
-        }
-        times
+        Self { problems: texts("problems"), remarks: texts("remarks"), summary }
     }
-}
 
-/// Returns the reading of a board's clock; boards begin at different times and have jitter.
-fn reading(source: u16, nanos: u64) -> u64 {
-    let (kilohertz, bits, deviation) = CLOCKS[usize::from(source) - 1];
-    let jitter = (nanos / 1000 * u64::from(source) * 7919) % 9;
-    let rate = u128::from(kilohertz) * u128::from(1_000_000u64.strict_add_signed(deviation));
-    let ticks = u128::from(nanos + jitter) * rate / 1_000_000_000_000;
-    (ticks as u64 + u64::from(source) * 1_000_000_007) & (u64::MAX >> (64 - bits))
-}
+    fn all(&self) -> impl Iterator<Item = &String> {
+        self.problems.iter().chain(&self.remarks)
+    }
 
-/// Returns the clock of a source as its configuration declares it.
-fn clock(source: u16) -> String {
-    let (kilohertz, bits, _) = CLOCKS[usize::from(source) - 1];
-    format!("clock = {{ rate = \"{kilohertz} kHz\", bits = {bits} }}")
+    fn of_source(&self, source: u16) -> &Value {
+        &self.summary["sources"][usize::from(source) - 1]
+    }
 }
 
 impl Case {
-    fn all() -> Vec<Self> {
-        let mut all = Vec::new();
-        let mut add = |fault, at, triggers, killed| {
-            let builders = if all.len() % 2 == 0 { 2 } else { 4 };
-            all.push(Self { fault, at, triggers, builders, killed });
-        };
-        for triggers in [Triggers::Periodic, Triggers::Poisson, Triggers::Spills] {
-            for fault in [Fault::Slips(1), Fault::Slips(-1), Fault::Resets, Fault::Leftovers] {
-                for at in [150, 330, EVENTS - 15, EVENTS] {
-                    add(fault, at, triggers, None);
-                }
-            }
-            for fault in [Fault::Slips(2), Fault::Slips(-5), Fault::LeadSlips] {
-                add(fault, 150, triggers, None);
-            }
-            for fault in [Fault::Leaps, Fault::Stands, Fault::OtherRate, Fault::Exchanged, Fault::WrongStamp]
-            {
-                add(fault, 330, triggers, None);
-            }
-            add(Fault::OtherBits, 1, triggers, None);
-        }
-        for killed in ["builder:2", "sources 3", "supervisor"] {
-            for _ in [2, 4] {
-                add(Fault::Slips(1), 330, Triggers::Poisson, Some(killed));
-            }
-        }
-        all
-    }
-
-    /// Returns the sources whose boards have the fault.
-    fn faulty(self) -> &'static [u16] {
-        match self.fault {
-            Fault::LeadSlips => &[LEAD],
-            Fault::Exchanged => &[FAULTY, OTHER],
-            _ => &[FAULTY],
-        }
-    }
-
-    /// Returns what the board of a source sends for an event: its trigger, and its timestamp.
-    fn sends(self, source: u16, event: u64, times: &[u64], other: &[u64]) -> Option<Vec<u8>> {
-        let (mut trigger, mut stamp) = (event, None);
-        if self.faulty().contains(&source) && event >= self.at {
-            let time = times[event as usize];
-            match self.fault {
-                Fault::Slips(shift) => trigger = event.strict_add_signed(shift),
-                Fault::LeadSlips => trigger += 1,
-                Fault::Resets => stamp = Some(reading(source, time - times[self.at as usize - 1])),
-                Fault::Leaps => stamp = Some(reading(source, time + 3_141_592_653)),
-                Fault::Stands => stamp = Some(reading(source, times[self.at as usize - 1])),
-                Fault::OtherRate => {
-                    let fast = (time - times[self.at as usize - 1]) / 1000;
-                    stamp = Some(reading(source, time + fast));
-                }
-                Fault::OtherBits => stamp = Some(reading(source, time) & 0x3ff_ffff),
-                Fault::Exchanged => stamp = Some(reading(FAULTY + OTHER - source, time)),
-                Fault::WrongStamp if event == self.at => stamp = Some(reading(source, time + 123_456_789)),
-                Fault::Leftovers if event < self.at + LEFT => {
-                    stamp = Some(reading(source, 77_000_000_000 + other[event as usize]));
-                }
-                Fault::Leftovers | Fault::WrongStamp => {}
-            }
-        }
-        if trigger > EVENTS {
-            return None;
-        }
-        let stamp = stamp.unwrap_or_else(|| reading(source, times[trigger as usize]));
-        let mut bytes = fragment(source, 1, trigger);
-        bytes[4..12].copy_from_slice(&event.to_le_bytes());
-        bytes[12..20].copy_from_slice(&stamp.to_le_bytes());
-        Some(bytes)
-    }
-
-    fn layout(self, seed: u64, on_slip: &'static str) -> Layout {
-        let times = Arc::new(self.triggers.times(seed));
-        let other = self.triggers.times(seed + 1);
-        let due = times.clone();
-        Layout {
-            sources: SOURCES,
-            together: 1,
-            builders: self.builders,
-            run: format!("events = {EVENTS}"),
-            supervisor: "deadline = \"1 s\"",
-            keys: (1..=SOURCES).map(|id| (id, clock(id))).collect(),
-            sections: on_slip.to_owned(),
-            // Later announcements make up for those that were lost while the supervisor was dead.
-            due: Arc::new(move |number| {
-                let nanos = due.get(number as usize).copied();
-                Duration::from_nanos(
-                    nanos.unwrap_or_else(|| due[due.len() - 1] + 5_000_000 * (number - EVENTS)),
-                )
-            }),
-            sent: Arc::new(move |source, event| {
-                (event <= EVENTS).then(|| self.sends(source, event, &times, &other)).flatten()
-            }),
-        }
-    }
-
-    /// Returns true if enough events follow the fault to name it.
-    fn can_be_named(self) -> bool {
-        self.at + 100 < EVENTS
-    }
-
-    fn shift(self) -> Option<i64> {
-        match self.fault {
-            Fault::Slips(shift) => Some(shift),
-            Fault::LeadSlips => Some(1),
-            _ => None,
-        }
-    }
-
-    fn run(self, seed: u64) {
-        let mut detector = Detector::start(self.layout(seed, ""));
+    fn run(&self, seed: u64) {
+        let is_looked_at = self.can_be_named() && self.killed.is_none();
+        let mut detector = Detector::start(self.layout(seed, "", is_looked_at));
         detector.begin();
         if let Some(killed) = self.killed {
             while detector.triggers() < self.at + 5 {
@@ -247,67 +65,104 @@ impl Case {
             thread::sleep(Duration::from_millis(200));
             detector.launch(killed);
         }
-        if self.can_be_named() && self.killed.is_none() && self.shift().is_some() {
-            self.check_status(&detector);
-        }
-        let summary = detector.summary();
-        self.check(&detector, &summary);
+        let summary = if is_looked_at {
+            self.look(&detector);
+            detector.end()
+        } else {
+            detector.summary()
+        };
+        self.check(&detector, &Report::new(summary));
     }
 
-    /// Waits until the status names the source, and compares the metrics with it.
-    fn check_status(self, detector: &Detector) {
-        let (faulty, since) = (self.faulty()[0], format!("since event {}", self.at));
-        let status = detector.wait_for("named in the status", |status| {
-            let problems = status["problems"].as_array();
-            let is_named = |problem: &Value| {
-                problem["subject"] == named(faulty)
-                    && problem["text"].as_str().is_some_and(|text| text.contains(&since))
-            };
-            let state = &status["survey"]["sources"][usize::from(faulty) - 1]["alignment"]["state"];
-            state == "misaligned" && problems.is_some_and(|all| all.iter().any(is_named))
+    /// Waits for the end of all events, and compares what can be seen then.
+    fn look(&self, detector: &Detector) {
+        detector.wait_for("settled", |status| {
+            let of = |outcome: &str| status["survey"]["events"][outcome].as_u64().unwrap_or(0);
+            of("complete") + of("incomplete") + of("inhibited") == EVENTS
         });
-        let metrics = metrics(detector);
-        for source in 1..=SOURCES {
-            let line =
-                format!("evb_source_is_misaligned{{source=\"{source}\"}} {}.0", u8::from(source == faulty));
-            assert!(metrics.lines().any(|found| found == line), "{self:?}: {line}; {status:#}; {metrics}");
+        let until = Instant::now() + SOON;
+        loop {
+            let view = View::new(detector);
+            let mut wrong = self.differences(&view);
+            (1..=SOURCES).for_each(|source| wrong.extend(self.differences_of(source, &view)));
+            if wrong.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < until, "{self:?}: {wrong:#?}\n{view:#?}");
+            thread::sleep(Duration::from_millis(100));
         }
     }
 
-    /// Returns the word for what happens, if it is known soon after the fault, and if the first
-    /// event of it is known.
-    fn kind(self) -> Option<&'static str> {
-        match self.fault {
-            Fault::Slips(_) | Fault::LeadSlips => self.can_be_named().then_some("slip"),
-            Fault::Leaps => Some("clock jump"),
-            Fault::Resets => self.can_be_named().then_some("clock jump"),
-            Fault::Stands => Some("stuck"),
-            Fault::OtherRate => Some("other rate"),
-            Fault::OtherBits => Some("other bits"),
-            Fault::Exchanged => Some("exchanged"),
-            Fault::WrongStamp => Some("single timestamps"),
-            Fault::Leftovers => None,
+    /// Returns what status, metrics and log do not say about a source's timestamps, or say
+    /// differently.
+    fn differences_of(&self, source: u16, view: &View) -> Vec<String> {
+        let (mut wrong, is_misaligned) = (Vec::new(), self.is_misaligned(source));
+        let mut expect = |is: bool, what: &str| wrong.extend((!is).then(|| what.to_owned()));
+        let alignment = &view.status["survey"]["sources"][usize::from(source) - 1]["alignment"];
+        let (state, since) = (alignment["state"].as_str().unwrap(), &alignment["since"]);
+        let sentence = alignment["sentence"].as_str().unwrap();
+        let problem = match state {
+            "misaligned" => format!("in wrong events since event {since}: it {sentence}"),
+            "doubted" => format!("its timestamps disagree with the others since event {since}"),
+            _ => String::new(),
+        };
+        let told = view.problems(source);
+        expect(problem.is_empty() || told.iter().any(|told| told["text"] == problem), &problem);
+        expect(view.table.contains(&problem), &problem);
+        let bad = told.iter().filter(|problem| problem["severity"] == "bad").count();
+        let metric = format!("evb_problems{{severity=\"bad\",subject=\"{}\"}} {bad}.0", named(source));
+        expect(bad == 0 || view.has_metric(&metric), &metric);
+        let is_told = u8::from(state == "misaligned");
+        let metric = format!("evb_source_is_misaligned{{source=\"{source}\"}} {is_told}.0");
+        expect(view.has_metric(&metric), &metric);
+        let line = format!("since event {since}, {} {sentence}", named(source));
+        let is_right = match state {
+            _ if self.may_be_unclear() && source == FAULTY => true,
+            "misaligned" => is_misaligned && *since == self.since() && view.log.contains(&line),
+            // Of a clock that stays wrong, it may not be clear yet that it does.
+            "doubted" => !is_misaligned && self.faulty().contains(&source),
+            _ => !is_misaligned,
+        };
+        expect(is_right, &format!("source {source}: {alignment}"));
+        wrong
+    }
+
+    /// Returns what status, metrics and log do not say about the faulty source, or say differently.
+    fn differences(&self, view: &View) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let mut expect = |is: bool, what: &str| wrong.extend((!is).then(|| what.to_owned()));
+        if let Some(text) = self.problem_of_counter() {
+            let is_begin = |told: &&Value| told["text"].as_str().is_some_and(|told| told.starts_with(&text));
+            expect(view.problems(FAULTY).iter().any(is_begin) && view.table.contains(&text), &text);
         }
+        for (_, metric, count) in self.counted() {
+            let line = format!("evb_source_{metric} {count}");
+            expect(view.has_metric(&line), &line);
+        }
+        for faulty in self.faulty().iter().filter(|_| self.kind().is_some()) {
+            let words = format!(", {} ", named(*faulty));
+            let is_there = |line: &str| line.contains("since event ") && line.contains(&words);
+            expect(view.log.lines().any(is_there), &words);
+        }
+        wrong
+    }
+
+    /// Returns true if a source delivers fragments of other events to the end.
+    fn is_misaligned(&self, source: u16) -> bool {
+        let lasts = self.shift().is_some() || self.fault == Fault::Exchanged;
+        lasts && self.faulty().contains(&source)
     }
 
     /// Compares summary, log, files and `evbd verify --align`.
-    fn check(self, detector: &Detector, summary: &Value) {
-        let texts = |key: &str| -> Vec<String> {
-            summary[key]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(|text| text.as_str().map(str::to_owned))
-                .collect()
-        };
-        let (problems, remarks) = (texts("problems"), texts("remarks"));
+    fn check(&self, detector: &Detector, report: &Report) {
+        let Report { summary, problems, .. } = report;
         let is_named = |text: &&String| self.faulty().iter().any(|faulty| text.contains(&named(*faulty)));
-        let all: Vec<&String> =
-            problems.iter().chain(&remarks).filter(|text| text.contains("since event")).collect();
-        assert!(all.iter().all(is_named), "{self:?}: an innocent source: {summary:#}");
+        let told_since: Vec<&String> = report.all().filter(|text| text.contains("since event")).collect();
+        assert!(told_since.iter().all(is_named), "{self:?}: an innocent source: {summary:#}");
         let merge = Merge::open(&[detector.path("out")], &Selection::default()).unwrap();
         let told = merge.identity().episodes.clone();
-        let found = verified(detector);
+        let verified = verified(detector);
+        let found = episodes_of(&verified);
         assert!(
             told.iter().chain(&found).all(|episode| self.faulty().contains(&episode.source.number())),
             "{self:?}: {told:?}"
@@ -315,7 +170,7 @@ impl Case {
         let records = StateDir::new(detector.path("evb-state")).records().unwrap();
         let kinds = |all: &[Episode]| all.iter().map(|one| (one.since, one.kind.clone())).collect::<Vec<_>>();
         assert_eq!(records.first().map(|record| kinds(&record.episodes)), Some(kinds(&told)), "{self:?}");
-        if self.killed.is_none() {
+        if self.killed.is_none() && !self.may_be_unclear() {
             // The run only knows that an episode is over soon after its last event, and may measure
             // a rate in other events.
             let without_end = |all: &[Episode]| -> Vec<(Episode, bool)> {
@@ -329,144 +184,198 @@ impl Case {
                 "{self:?}: the files and evbd verify: {summary:#}"
             );
         }
+        let log = detector.log();
+        for episode in &told {
+            let words =
+                format!("since event {}, {} {}", episode.since, named(episode.source.number()), episode.text);
+            assert!(log.contains(&words), "{self:?}: {words}: {log}");
+            assert!(report.all().any(|text| text.starts_with(&words)), "{self:?}: {words}: {summary:#}");
+        }
         if let Some(kind) = self.kind() {
             let expected: Vec<_> = self.faulty().iter().map(|source| (*source, kind)).collect();
             let all: Vec<_> = told.iter().map(|one| (one.source.number(), one.kind.as_str())).collect();
             assert_eq!(all, expected, "{self:?}: {told:?}");
         }
-        self.check_python(detector, &told);
-        let is_suspect = |text: &&String| text.contains("the run ended before it was clear");
+        if let Some(read) = read_by_python(detector) {
+            self.check_python(&read, &told, report, &verified);
+        }
+        if self.counter.is_some() {
+            self.check_counter(report);
+        }
+        if self.counter.is_none() || (self.fault == Fault::SkipsZero && self.at < EVENTS) {
+            self.check_report(report, &told, &told_since);
+        }
+        assert_eq!(summary["exit_code"], u64::from(!problems.is_empty()), "{self:?}: {summary:#}");
+    }
+
+    /// Checks what the report says about the timestamps of the faulty board.
+    fn check_report(&self, report: &Report, told: &[Episode], told_since: &[&String]) {
+        let Report { summary, problems, .. } = report;
+        let is_suspect = |text: &String| text.contains("the run ended before it was clear");
         match self.shift() {
             Some(shift) if self.can_be_named() => {
-                let [episode] = &told[..] else { panic!("{self:?}: {told:?} {summary:#}") };
+                let [episode] = told else { panic!("{self:?}: {told:?} {summary:#}") };
                 assert_eq!(episode.shift, Some(shift), "{self:?}: {episode:?}");
-                let tolerated = if self.killed.is_none() { 0 } else { 60 };
+                let tolerated = if self.killed.is_none() { 0 } else { 150 };
                 assert!(
-                    (self.at..=self.at + tolerated).contains(&episode.since.number()),
+                    (self.since()..=self.since() + tolerated).contains(&episode.since.number()),
                     "{self:?}: {episode:?}"
                 );
                 let since = format!("since event {}, {}", episode.since, named(self.faulty()[0]));
                 assert!(problems.iter().any(|text| text.starts_with(&since)), "{self:?}: {summary:#}");
-                assert!(detector.log().contains(&since), "{self:?}: {}", detector.log());
             }
             // Near the end of the run, rings hold too little to tell.
-            Some(_) if self.at < EVENTS => assert!(
-                all.iter().any(|text| is_suspect(text) || text.contains(&format!("since event {}", self.at))),
-                "{self:?}: {summary:#}"
-            ),
+            Some(_) if self.at < EVENTS => {
+                let since = format!("since event {}", self.since());
+                let is_told = |text: &&String| is_suspect(text) || text.contains(&since);
+                assert!(told_since.iter().any(is_told), "{self:?}: {summary:#}");
+            }
             Some(1) => {
                 let words =
                     format!("delivered {} of {EVENTS} fragments, none for the last event", EVENTS - 1);
                 assert!(problems.iter().any(|text| text.contains(&words)), "{self:?}: {summary:#}");
             }
-            Some(_) => assert!(!all.is_empty(), "{self:?}: {summary:#}"),
             None if self.fault == Fault::Resets => {
                 let is_right = told.iter().all(|episode| !episode.misaligned);
-                assert!(is_right && problems.iter().all(|text| is_suspect(&text)), "{self:?}: {summary:#}");
-                assert!(!all.is_empty(), "{self:?}: {summary:#}");
+                assert!(is_right && problems.iter().all(is_suspect), "{self:?}: {summary:#}");
+                assert!(!told_since.is_empty(), "{self:?}: {summary:#}");
             }
-            None => assert!(!all.is_empty(), "{self:?}: {summary:#}"),
+            _ => assert!(!told_since.is_empty(), "{self:?}: {summary:#}"),
         }
-        assert_eq!(summary["exit_code"], u64::from(!problems.is_empty()), "{self:?}: {summary:#}");
     }
 
-    /// Compares what Python reads from the files with the episodes of the run.
-    fn check_python(self, detector: &Detector, told: &[Episode]) {
-        let Some(read) = read_by_python(detector) else { return };
+    /// Checks what evb counts and reports of the faulty board's trigger counter.
+    fn check_counter(&self, report: &Report) {
+        let Report { summary, problems, remarks } = report;
+        let of = |key: &str| report.of_source(FAULTY)[key].as_u64().unwrap();
+        for (key, _, count) in self.counted() {
+            assert_eq!(of(key), count, "{self:?}: {key}: {summary:#}");
+        }
+        let (words, is_problem) = self.report_on_counter().unwrap();
+        let texts = if is_problem { problems } else { remarks };
+        let is_there = |text: &String| text.contains(words) && text.contains(&named(FAULTY));
+        assert!(texts.iter().any(is_there), "{self:?}: {words}: {summary:#}");
+        let rest = EVENTS + 1 - self.at;
+        let missing = match self.fault {
+            Fault::LeavesOut(count) => count.min(rest),
+            Fault::SkipsZero => 1,
+            Fault::LosesWrap => SILENT + rest,
+            Fault::CounterFalls => rest,
+            _ => 0,
+        };
+        assert_eq!(of("missing"), missing, "{self:?}: {summary:#}");
+    }
+
+    /// Compares what Python reads from the files with the episodes of the run, with the ledger, and
+    /// with what the boards have sent.
+    fn check_python(&self, read: &Value, told: &[Episode], report: &Report, verified: &Value) {
+        let summary = &report.summary;
         let episode = |one: &Episode| json!([one.source.number(), one.since.number(), one.shift, one.kind]);
         assert_eq!(read["episodes"], told.iter().map(episode).collect::<Value>(), "{self:?}");
-        let events = |state: &str, source: u16| -> Vec<u64> {
-            let all = read["flags"][state][source.to_string()].as_array();
+        let events = |what: &str, source: u16| -> Vec<u64> {
+            let all = read[what][source.to_string()].as_array();
             all.into_iter().flatten().filter_map(Value::as_u64).collect()
         };
         for source in 1..=SOURCES {
-            let (agree, disagree) = (events("True", source), events("False", source));
+            let (agree, disagree) = (events("agree", source), events("disagree", source));
+            let foreign = events("foreign", source);
+            // No fragment is called right that is of another event.
+            let wrong: Vec<_> = agree.iter().filter(|event| foreign.contains(event)).collect();
+            assert!(wrong.is_empty() || !self.is_learnt(), "{self:?}: source {source}: {wrong:?}");
             if !self.faulty().contains(&source) {
-                assert!(disagree.is_empty(), "{self:?}: source {source}: {disagree:?}");
-            } else if self.can_be_named() && self.shift().is_some() {
+                assert!(
+                    disagree.is_empty() && foreign.is_empty(),
+                    "{self:?}: source {source}: {disagree:?} {foreign:?}"
+                );
+            } else if self.can_be_named() && self.is_learnt() && self.shift().is_some() {
                 let wrong: Vec<_> = agree.iter().filter(|event| **event >= self.at).collect();
                 assert!(wrong.is_empty(), "{self:?}: {wrong:?}");
-                assert!(disagree.contains(&self.at), "{self:?}: {disagree:?}");
+                // A source that is killed loses fragments.
+                let is_missing = self.killed.is_some() && events("missing", source).contains(&self.since());
+                assert!(is_missing || disagree.contains(&self.since()), "{self:?}: {disagree:?}");
+            }
+            if self.counter.is_some() && self.fault != Fault::SkipsZero {
+                let is_right = disagree.is_empty() && foreign.is_empty();
+                assert!(is_right, "{self:?}: source {source}: {disagree:?} {foreign:?}");
+            }
+            if self.killed.is_none() {
+                let of = |key: &str| report.of_source(source)[key].as_u64().unwrap();
+                let (missing, disagreeing) = (events("missing", source).len(), disagree.len());
+                assert_eq!(of("missing"), missing as u64, "{self:?}: source {source}: {summary:#}");
+                assert_eq!(of("disagreeing"), disagreeing as u64, "{self:?}: source {source}: {summary:#}");
+                let by = verified["runs"][0]["misaligned_by"].as_array().unwrap();
+                let count = by
+                    .iter()
+                    .find(|one| one["source"] == source)
+                    .map_or(0, |one| one["events"].as_u64().unwrap());
+                assert_eq!(count, disagreeing as u64, "{self:?}: source {source}: {verified:#}");
             }
         }
     }
 }
 
-/// Prints, from Python, the episodes of a run, and the events in which fragments of each source
-/// agree and disagree.
-const READER: &str = "
-import json, sys, evb_read
-[run], _ = evb_read.runs_of(evb_read.files_at(sys.argv[1:]))
-flags = {}
-for path in run.files:
-    with evb_read.EventFile(path) as file:
-        for event in file:
-            for part in event.fragments:
-                flags.setdefault(str(part.aligned), {}).setdefault(part.source, []).append(event.id)
-            assert event.aligned == all(part.aligned is not False for part in event.fragments)
-print(json.dumps({'episodes': [[one.source, one.since, one.shift, one.kind] for one in run.alignment], 'flags': flags}))
-";
-
-/// Returns a source as messages name it.
-fn named(source: u16) -> String {
-    format!("source {source} (crate {source})")
-}
-
-/// Returns what Python finds in the files; `None` where there is no Python.
-fn read_by_python(detector: &Detector) -> Option<Value> {
-    evb_needs::granted(evb_needs::programs(&["python3"]))?;
-    let modules = concat!(env!("CARGO_MANIFEST_DIR"), "/../../bindings/python");
-    let mut python = Command::new("python3");
-    python.env("PYTHONPATH", modules).env("PYTHONDONTWRITEBYTECODE", "1").args(["-c", READER]);
-    let output = python.arg(detector.path("out")).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(serde_json::from_slice(&output.stdout).unwrap())
-}
-
-/// Returns the episodes that `evbd verify --align` finds in the files.
-fn verified(detector: &Detector) -> Vec<Episode> {
-    let mut verify = Command::new(env!("CARGO_BIN_EXE_evbd"));
-    verify.args(["verify", "--json", "--align"]).arg(detector.path("evb.toml")).arg(detector.path("out"));
-    let report: Value = serde_json::from_slice(&verify.output().unwrap().stdout).unwrap();
-    serde_json::from_value(report["alignment"]["episodes"].clone()).unwrap()
-}
-
-fn metrics(detector: &Detector) -> String {
-    let mut stream = TcpStream::connect(detector.control()).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").unwrap();
-    let mut text = String::new();
-    stream.read_to_string(&mut text).unwrap();
-    text
+/// Returns the numbers of the cases that are run; `None`: all.
+fn wanted() -> Option<Vec<usize>> {
+    match env::var("EVB_EDGE_MISALIGNED") {
+        Ok(all) if all == "all" => None,
+        Ok(listed) => Some(listed.split(',').map(|number| number.parse().unwrap()).collect()),
+        Err(_) => Some(FEW.to_vec()),
+    }
 }
 
 #[test]
 fn a_board_that_goes_wrong_is_named_everywhere() {
-    let wanted = env::var("EVB_EDGE_MISALIGNED");
-    let is_wanted = |number: usize| match wanted.as_deref() {
-        Ok("all") => true,
-        Ok(listed) => listed.split(',').any(|wanted| wanted == number.to_string()),
-        Err(_) => number % ONE_OF == 2,
-    };
+    let wanted = wanted();
     for (number, case) in Case::all().into_iter().enumerate() {
-        if is_wanted(number) {
+        if wanted.as_ref().is_none_or(|wanted| wanted.contains(&number)) {
             println!("case {number}: {case:?}");
             case.run(number as u64);
         }
     }
 }
 
+/// A run pauses soon after a slip, and then the page shows the source.
 #[test]
 fn a_run_pauses_soon_after_a_slip() {
-    let case =
-        Case { fault: Fault::Slips(1), at: 330, triggers: Triggers::Poisson, builders: 2, killed: None };
-    let mut detector = Detector::start(case.layout(3, "[alignment]\non_slip = \"pause\""));
-    detector.begin();
-    while detector.triggers() < case.at {
-        thread::sleep(Duration::from_millis(1));
+    let is_all = wanted().is_none();
+    let usual = (Triggers::Poisson, 1);
+    let others = [(Triggers::Periodic, 0), (Triggers::Poisson, 0), (Triggers::Spills, 1)];
+    let others = others.into_iter().filter(|_| is_all);
+    for (number, (triggers, turn)) in [usual].into_iter().chain(others).enumerate() {
+        let (fault, killed, counter) = (Fault::Slips(1), None, None);
+        let case = Case { fault, at: 330, triggers, builders: 2, killed, turn, counter };
+        let mut detector = Detector::start(case.layout(3, "[alignment]\non_slip = \"pause\"", false));
+        detector.begin();
+        while detector.triggers() < case.at {
+            thread::sleep(Duration::from_millis(1));
+        }
+        let begun = Instant::now();
+        detector.wait_for("paused", |status| status["state"] == "Paused");
+        println!("paused {:?} after the slip", begun.elapsed());
+        // A host with much load may be slow.
+        let longest = Duration::from_secs(if is_all { 1 } else { 5 });
+        assert!(begun.elapsed() < longest, "{:?}", begun.elapsed());
+        if number == 0 && evb_needs::granted(evb_needs::programs(&["chromium"])).is_some() {
+            check_page(&detector);
+        }
+        detector.end();
     }
-    let begun = Instant::now();
-    detector.wait_for("paused", |status| status["state"] == "Paused");
-    println!("paused {:?} after the slip", begun.elapsed());
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
-    detector.end();
+}
+
+/// Checks that the page names the faulty source in its problems and in the list of sources.
+fn check_page(detector: &Detector) {
+    let view = View::new(detector);
+    let text = view.problems(FAULTY)[0]["text"].as_str().unwrap();
+    let alignment = &view.status["survey"]["sources"][usize::from(FAULTY) - 1]["alignment"];
+    let sentence = alignment["sentence"].as_str().unwrap();
+    let title = format!("since event {}, it {sentence}: stop the run", alignment["since"]);
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let page = detector.page();
+        let is_shown = |words: &str| page.contains(words);
+        if is_shown(text) && is_shown(&title) && is_shown(">misaligned</span>") {
+            return;
+        }
+        assert!(Instant::now() < until, "{text}, {title}: {page}");
+    }
 }

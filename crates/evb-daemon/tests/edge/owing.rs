@@ -5,7 +5,6 @@
 use std::{
     collections::BTreeMap,
     env,
-    process::{Command, Stdio},
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -72,6 +71,8 @@ fn small(supervisor: &'static str) -> Layout {
         sources: 5,
         together: 1,
         builders: 2,
+        slots: 64,
+        readouts: Vec::new(),
         run: String::new(),
         supervisor,
         keys: vec![(4, "need = \"expendable\"".into()), (5, "owes = \"none\"\nwait = \"5 ms\"".into())],
@@ -254,10 +255,9 @@ impl Shift {
 
     /// Checks that Chromium shows on the page which sources are excluded.
     fn look_at_the_page(&self) {
-        let (host, port) = self.detector.control();
         let until = Instant::now() + Duration::from_secs(60);
         loop {
-            let page = show(&format!("http://{host}:{port}/"));
+            let page = self.detector.page();
             let shows = |id: u16| page.contains(&format!("ctl include source {id}\""));
             let wrong: Vec<u16> = self.sources().filter(|id| shows(*id) != self.is_excluded(*id)).collect();
             if wrong.is_empty() && page.contains("crate 1") {
@@ -323,22 +323,6 @@ impl Shift {
             );
         }
     }
-}
-
-/// Returns the document that Chromium makes of a page.
-fn show(url: &str) -> String {
-    let profile = tempfile::tempdir().unwrap();
-    let mut browser = Command::new("chromium");
-    browser.args([
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--dump-dom",
-    ]);
-    browser.arg(format!("--user-data-dir={}", profile.path().display()));
-    browser.args(["--virtual-time-budget=3000", url]).env("HOME", profile.path()).stderr(Stdio::null());
-    String::from_utf8(browser.output().unwrap().stdout).unwrap()
 }
 
 /// Counts of the events in the files.

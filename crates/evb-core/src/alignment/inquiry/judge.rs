@@ -2,7 +2,7 @@
 //! first.
 
 use super::super::{
-    case::{Best, Case, Interval, LEAST, MeasuredRate, median},
+    case::{Best, Case, Interval, LEAST, MeasuredRate, SHIFTS, median},
     explanation::Explanation,
     gathered::Reading,
     scale::PER_NANOSECOND,
@@ -127,7 +127,11 @@ pub(super) fn shift_of(case: &Case<'_>) -> Option<i64> {
     let on_relation = || {
         case.best(LEAST, |shift| case.fit(case.sent, shift)).filter(|best| case.is_proven && is_clear(best))
     };
-    Some(by_intervals.or_else(on_relation)?.shift)
+    let by_step = || match step(case, case.sent.get(..1)?)? {
+        Explanation::Slip { shift, .. } if !case.is_proven => Some(shift),
+        _ => None,
+    };
+    by_intervals.or_else(on_relation).map(|best| best.shift).or_else(by_step)
 }
 
 /// Finds the block of disagreements: it begins after the last long agreement, and ends where
@@ -280,8 +284,8 @@ fn unshifted_intervals(case: &Case<'_>, block: &Block<'_>, is_last: bool) -> Opt
             Some(measured) if measured.is_wrong(scale) => {
                 Some(Explanation::OtherRate { ppm: measured.rate * 1e6 })
             }
-            Some(MeasuredRate { rate, .. }) if rate.abs() <= scale.rates && is_last => {
-                Some(Explanation::SingleStamps)
+            Some(MeasuredRate { rate, .. }) if rate.abs() <= scale.rates => {
+                step(case, list).or_else(|| is_last.then_some(Explanation::SingleStamps))
             }
             _ => is_last.then_some(Explanation::Unclear),
         };
@@ -306,6 +310,34 @@ fn unshifted_intervals(case: &Case<'_>, block: &Block<'_>, is_last: bool) -> Opt
     // A clock that was set does not go back to its old time.
     let jumped = Explanation::ClockJump { nanos: jump / PER_NANOSECOND };
     Some(if block.has_ended { Explanation::Foreign } else { jumped })
+}
+
+/// Explains a step between readings that fit among themselves, before and after it. Builders that
+/// saw few readings before it have learnt the clock after it.
+fn step(case: &Case<'_>, list: &[Reading]) -> Option<Explanation> {
+    let pair = across_step(case, list)?;
+    let mut shifts = (-SHIFTS..=SHIFTS).filter(|shift| case.interval_fits(&pair, [0, *shift]) == Some(true));
+    match (shifts.next(), shifts.next()) {
+        (Some(shift), None) => Some(Explanation::Slip { shift, offset_is_new: false }),
+        (None, _) => {
+            let Interval { residual: jump, elapsed, .. } = case.interval(&pair, [0; 2])?;
+            let room = 2.0 * (case.scale.tolerance + case.scale.rates * elapsed.abs());
+            let jumped = Explanation::ClockJump { nanos: jump / PER_NANOSECOND };
+            Some(other_bits(case, list, jump, room).map_or(jumped, Explanation::OtherBits))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the readings before and soon after the last step that is not behind the begin of `list`.
+/// Single wrong readings are no step: those around them fit.
+fn across_step(case: &Case<'_>, list: &[Reading]) -> Option<[Reading; 2]> {
+    let end = case.all.partition_point(|reading| reading.event <= list[0].event);
+    let fits = |pair: &[Reading; 2]| case.interval_fits(pair, [0; 2]);
+    let at = case.all[..end].array_windows().rposition(|pair| fits(pair) == Some(false))?;
+    let (earlier, before) = (*case.all.get(at.checked_sub(1)?)?, case.all[at]);
+    let pair = [before, *case.all.get(at + 3)?];
+    (fits(&[earlier, before]) == Some(true) && fits(&pair) == Some(false)).then_some(pair)
 }
 
 /// Returns the bits of a clock that jumped by its true wrap. A clock whose wrap is shorter than the

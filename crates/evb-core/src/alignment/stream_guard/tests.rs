@@ -18,14 +18,19 @@ fn watch<E: Into<Option<u64>>>(events: u64, of_second: impl Fn(u64) -> E) -> Str
 /// Does the same with the readings of the second board, which `of_second` gives for an event and
 /// the times of all.
 fn watch_readings(events: u64, of_second: impl Fn(u64, &[u64]) -> Option<u64>) -> StreamFindings {
-    let clock = |hertz| DetectorClock::new(Frequency::from_hertz(hertz).unwrap(), ClockWrap::Bits(48));
-    let mut watch = StreamGuard::new(&[clock(1e8), clock(1e8), clock(4e7)]);
     let mut rng = Rng::new(7);
     let mut times = vec![0];
     (0..events + 50).for_each(|_| times.push(times[times.len() - 1] + 100_000 + rng.below(1_800_000)));
+    watch_times(events, &times, of_second)
+}
+
+/// Does the same with triggers at those times in nanoseconds.
+fn watch_times(events: u64, times: &[u64], of_second: impl Fn(u64, &[u64]) -> Option<u64>) -> StreamFindings {
+    let clock = |hertz| DetectorClock::new(Frequency::from_hertz(hertz).unwrap(), ClockWrap::Bits(48));
+    let mut watch = StreamGuard::new(&[clock(1e8), clock(1e8), clock(4e7)]);
     for event in 1..=events {
         let nanos = times[event as usize];
-        let readings = [Some(nanos / 10), of_second(event, &times), Some(nanos / 25 + 5)];
+        let readings = [Some(nanos / 10), of_second(event, times), Some(nanos / 25 + 5)];
         watch.observe(0, EventId::new(event), Instant::ZERO + Duration::from_nanos(nanos), &readings);
     }
     watch.finish()
@@ -88,6 +93,22 @@ fn a_clock_that_becomes_too_fast_is_never_taken_for_one_with_few_bits() {
         let is_wrong = |one: Explanation| one.is_misaligned() || matches!(one, Explanation::OtherBits(_));
         assert!(!verdicts.clone().any(is_wrong), "{at}: {watched:?}");
         assert!(verdicts.any(|one| matches!(one, Explanation::OtherRate { .. })), "{at}: {watched:?}");
+    }
+}
+
+#[test]
+fn a_clock_that_is_too_fast_for_periodic_triggers_is_said_to_be_nothing_else() {
+    let times: Vec<_> = (0..2000).map(|event| event * 5_000_000).collect();
+    // At some of these rates, most intervals between readings just fit.
+    for ppm in 890..900 {
+        let watched = watch_times(1500, &times, |event, times| {
+            let (now, since) = (times[event as usize], times[499]);
+            let jitter = if event % 83 == 7 { 40 } else { 0 };
+            Some((now + now.saturating_sub(since) * ppm / 1_000_000 + jitter) / 10 + 77)
+        });
+        let is_rate = |found: &Finding| matches!(found.verdict, Explanation::OtherRate { .. });
+        assert!(watched.findings.iter().all(is_rate), "{ppm}: {watched:?}");
+        assert!(!watched.findings.is_empty(), "{ppm}");
     }
 }
 

@@ -39,6 +39,40 @@ fn a_slip_of_any_board_while_a_builder_learns_is_named_with_its_first_event() {
     }
 }
 
+#[test]
+fn with_periodic_triggers_too_a_step_while_a_builder_learns_is_no_single_timestamp() {
+    let slip = |shift| Explanation::Slip { shift, offset_is_new: false };
+    for (shift, slipped, at) in [(1, 2, 3), (-1, 1, 6), (2, 2, 8), (-5, 2, 7), (16, 1, 5), (1, 0, 6)] {
+        let mut boards = Boards::periodic();
+        let mut guard = Guard::with_lead(&boards.clocks, ClockIndex::new(0));
+        let result = run(&mut boards, &mut guard, |boards, board, event| {
+            let of = if board == slipped && event >= at { event.saturating_add_signed(shift) } else { event };
+            Some(boards.read(board, of))
+        });
+        let (what, found) = ((shift, slipped, at), &result.findings);
+        assert!(!found.is_empty(), "{what:?}");
+        for (_, finding) in found {
+            assert_eq!((finding.clock.get(), finding.verdict), (slipped, slip(shift)), "{what:?}");
+            assert_eq!((finding.since, finding.is_disputed), (EventId::new(at), false), "{what:?}");
+        }
+    }
+    for (jump, is_wrap) in [(123_456_789, false), (-(1 << 20), true)] {
+        let mut boards = Boards::periodic();
+        let mut guard = Guard::with_lead(&boards.clocks, ClockIndex::new(0));
+        let result = run(&mut boards, &mut guard, |boards, board, event| {
+            let jump = if board == FAULTY && event >= 6 { jump } else { 0 };
+            let ticks = boards.read(board, event).wrapping_add_signed(jump);
+            Some(boards.cut(board, ticks))
+        });
+        let [(_, finding)] = result.findings[..] else { panic!("{:?}", result.findings) };
+        match finding.verdict {
+            Explanation::OtherBits(20) => assert!(is_wrap),
+            Explanation::ClockJump { .. } => assert!(!is_wrap),
+            _ => panic!("{finding:?}"),
+        }
+    }
+}
+
 /// Returns three boards whose triggers pause for a minute after event 500.
 fn boards_with_a_pause() -> Boards {
     let mut count = 0;

@@ -195,6 +195,32 @@ fn what_a_trigger_counter_shows_is_said() {
 }
 
 #[test]
+fn a_sentence_about_one_fragment_is_in_the_singular() {
+    let found = SourceSummary {
+        id: 3,
+        reported: true,
+        lossy: 1,
+        lost_packets: 2,
+        unplaced: 1,
+        counter_resets: 1,
+        lost_wraps: 1,
+        counter_invalid: 1,
+        ..SourceSummary::default()
+    };
+    let found = problems(&[found], true);
+    let begins = [
+        "1 fragment of source 3 in complete events lacks packets (2 packets lost in all",
+        "1 fragment of source 3 has no event, because the trigger counter of its boards fell",
+        "1 fragment of source 3 has no event, because the trigger counter of its boards may",
+        "1 fragment of source 3 has no event, because its trigger counter has more bits",
+    ];
+    assert_eq!(found.len(), begins.len());
+    for (text, begin) in found.iter().zip(begins) {
+        assert!(text.starts_with(begin), "{text}");
+    }
+}
+
+#[test]
 fn late_fragments_of_a_sporadic_source_are_remarked_and_no_problem() {
     let source = |sporadic| SourceSummary {
         id: 7,
