@@ -39,8 +39,8 @@ impl FilterVerdict {
         matches!(self, Self::Accept | Self::Tag(_))
     }
 
-    /// Adds the verdict of the next filter on an event that goes on: an earlier tag stays unless the
-    /// next filter gives another.
+    /// Adds the verdict of the next filter on an event that goes on. An earlier tag stays unless
+    /// the next filter gives another.
     fn followed_by(&mut self, next: Self) {
         if next != Self::Accept {
             *self = next;

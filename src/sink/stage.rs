@@ -428,8 +428,8 @@ async fn write<S: Sink>(
     Ok(())
 }
 
-/// Tags an event as its verdict says, and returns its outcome after the filter; `Written` stands for
-/// an event that goes on to the sink.
+/// Tags an event as its verdict says, and returns its outcome after the filter; `Written` stands
+/// for an event that goes on to the sink.
 fn fate(event: &mut Event, verdict: Option<FilterVerdict>) -> Fate {
     let cause = match verdict {
         Some(FilterVerdict::Accept) => return Fate::Written,

@@ -120,7 +120,7 @@ impl Failure {
         Self::new(evb_code::EVB_INVALID, evb_fault::EVB_FAULT_CALLER, reason, remedy)
     }
 
-    /// Returns the error with the name of the function that was called, if the error is of the call.
+    /// Returns the error with the name of the called function, if the error is of the call.
     pub(crate) fn in_call(mut self, name: &str) -> Self {
         use evb_code::{EVB_CALLBACK, EVB_ENDED, EVB_FORKED, EVB_HANDLE, EVB_INVALID, EVB_TIMED_OUT};
         let is_of_call = matches!(

@@ -214,8 +214,7 @@ impl SourceCore {
         self.take_in(fragment, now).inspect_err(|_| self.counters.refused += 1)
     }
 
-    /// Takes a fragment from readout: checks it, counts it, and puts it in the lane of its builder,
-    /// or keeps it until its event is decided.
+    /// Puts a fragment from readout in the lane of its builder, or keeps it until that is decided.
     fn take_in(&mut self, fragment: Fragment, now: Instant) -> Result<(), PushError> {
         let (event, timestamp, size) = (fragment.event, fragment.timestamp, fragment.size());
         if event.number() == 0 {

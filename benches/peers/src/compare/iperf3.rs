@@ -41,8 +41,8 @@ pub fn run(place: Place, workload: Workload, seconds: f64, rate: Option<f64>) ->
         let log = said(*port).display().to_string();
         let bits = rate.map_or(0.0, |rate| rate * 8.0 * workload.size as f64 / f64::from(workload.builders));
         let (port, bits) = (port.to_string(), bits.to_string());
-        let arguments =
-            ["-c", &address, "-p", &port, "-t", &asked, "-b", &bits, "-J", "--logfile", &log].map(str::to_owned);
+        let arguments = ["-c", &address, "-p", &port, "-t", &asked, "-b", &bits, "-J", "--logfile", &log]
+            .map(str::to_owned);
         roles.push(start(Host::Source(*i), "iperf3's client", &arguments.each_ref().map(String::as_str))?);
     }
     let mut usage = Usage::default();

@@ -85,17 +85,27 @@ fn the_configuration_names_every_role_and_setting() {
         &loopback(&[7000, 7101, 7102]),
     );
     let text = text.expect("good settings");
-    for due in
-        ["duration = \"500 ms\"", "rate = \"50 Hz\"", "slots = 7", "size = \"1000 B\"", "budget = \"8 MB\"", "127.0.0.1:7102"]
-    {
+    for due in [
+        "duration = \"500 ms\"",
+        "rate = \"50 Hz\"",
+        "slots = 7",
+        "size = \"1000 B\"",
+        "budget = \"8 MB\"",
+        "127.0.0.1:7102",
+    ] {
         assert!(text.contains(due), "{due} in\n{text}");
     }
     assert_eq!(text.matches("[[source]]").count(), 2);
     assert_eq!(text.matches("port = \"p\"").count(), 2);
     let wrong = ["shape: x = 1".to_owned()];
     assert!(
-        configuration(workload, 1.0, Settings { slots: Some(1), rate: None, lines: &wrong }, &loopback(&[1, 2, 3]))
-            .is_err()
+        configuration(
+            workload,
+            1.0,
+            Settings { slots: Some(1), rate: None, lines: &wrong },
+            &loopback(&[1, 2, 3])
+        )
+        .is_err()
     );
 }
 
@@ -103,8 +113,8 @@ fn the_configuration_names_every_role_and_setting() {
 fn in_the_lab_every_role_has_the_address_of_its_host() {
     let workload = Workload { sources: 2, builders: 2, size: 1000 };
     let sites = Sites { place: Place::Lab, ports: vec![7000; 3] };
-    let text =
-        configuration(workload, 1.0, Settings { slots: None, rate: None, lines: &[] }, &sites).expect("good settings");
+    let text = configuration(workload, 1.0, Settings { slots: None, rate: None, lines: &[] }, &sites)
+        .expect("good settings");
     for due in [
         "listen = \"10.77.3.1:7000\"",
         "bind = \"10.77.1.1\"",

@@ -37,8 +37,7 @@ impl Section<'_> {
         self.read_with(&progress)
     }
 
-    /// Reads the section's keys into a struct. After a wrong key, which is noted and left out, the
-    /// reading begins again, so that all mistakes are found.
+    /// Reads the section's keys into a struct, again without each wrong key, which is noted.
     fn read_with<T: DeserializeOwned>(&self, progress: &KeysRead) -> Option<T> {
         loop {
             let before = progress.steps();

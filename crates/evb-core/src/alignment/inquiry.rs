@@ -54,8 +54,8 @@ pub struct Finding {
     pub is_disputed: bool,
     /// True if an earlier finding about the clock said the same, and it lasts.
     pub is_repeated: bool,
-    /// True if earlier events may disagree, too: the source was started again, and its timestamps of
-    /// them are lost.
+    /// True if earlier events may disagree, too: the source was started again, and its timestamps
+    /// of them are lost.
     pub is_begin_lost: bool,
 }
 
@@ -133,8 +133,8 @@ impl Inquiry {
         judged.filter(|(_, begin)| *begin == Begin::Seen).map(|(finding, _)| finding)
     }
 
-    /// Returns what happened, and what is known of its begin; `None` if more events are needed. With
-    /// `is_last`, no more events follow.
+    /// Returns what happened, and what is known of its begin; `None` if more events are needed.
+    /// With `is_last`, no more events follow.
     fn judge(&self, survey: &Survey, gathered: &Gathered, is_last: bool) -> Option<(Finding, Begin)> {
         let no_look_follows = self.looks >= LOOKS.len();
         let unclear = |since| no_look_follows.then(|| Judged::new(Explanation::Unclear, since));

@@ -75,8 +75,8 @@ impl Caller {
         }
     }
 
-    /// Calls the program until it succeeds, and after each of the pauses once more. Returns the last
-    /// error of the program.
+    /// Calls the program until it succeeds, and after each of the pauses once more. Returns the
+    /// last error of the program.
     async fn carry_out(&self, call: Call, pauses: &[Duration]) -> Result<(), ProgramError> {
         let (name, about) = (self.hook.name(), call.about.clone());
         let mut pauses = pauses.iter();

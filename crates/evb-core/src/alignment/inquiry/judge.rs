@@ -33,7 +33,7 @@ struct Block<'c> {
 pub(super) struct Judged {
     pub(super) verdict: Explanation,
     pub(super) since: u64,
-    /// What is known of the events before it.
+    /// Knowledge of the events before it.
     pub(super) begin: Begin,
 }
 

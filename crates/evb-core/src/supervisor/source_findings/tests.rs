@@ -210,9 +210,9 @@ fn a_sentence_about_one_fragment_is_in_the_singular() {
     let found = problems(&[found], true);
     let begins = [
         "1 fragment of source 3 in complete events lacks packets (2 packets lost in all",
-        "1 fragment of source 3 has no event, because the trigger counter of its boards fell",
-        "1 fragment of source 3 has no event, because the trigger counter of its boards may",
-        "1 fragment of source 3 has no event, because its trigger counter has more bits",
+        "1 fragment of source 3 was lost, because the trigger counter of its boards fell",
+        "1 fragment of source 3 was lost, because the trigger counter of its boards may",
+        "1 fragment of source 3 was lost, because its trigger counter has more bits",
     ];
     assert_eq!(found.len(), begins.len());
     for (text, begin) in found.iter().zip(begins) {

@@ -161,7 +161,7 @@ impl Running {
         self.take_fates(around);
         if let Some(due) = self.role.next_timeout().filter(|due| *due <= now) {
             if stood_still(due, now) {
-                // Events wait anew from here on.
+                // From here on, events wait as long as new ones.
                 self.stuck_since.clear();
             }
             self.role.handle_timeout(false, now);
