@@ -57,7 +57,7 @@ impl System {
     /// Starts evbd with its log in a file.
     pub(crate) fn start_quietly(&self) -> Evbd {
         let log = fs::File::create(self.path("log")).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_evbd"));
+        let mut command = signals::evbd();
         Evbd(command.args(["run", "--quiet"]).arg(self.path("evb.toml")).stderr(log).spawn().unwrap())
     }
 
@@ -72,7 +72,7 @@ impl System {
 
     /// Starts an evbd with some of the roles.
     pub(crate) fn start_roles(&self, roles: &[&str]) -> Evbd {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_evbd"));
+        let mut command = signals::evbd();
         command.args(["run", "--quiet"]).args(roles.iter().flat_map(|role| ["--role", role]));
         Evbd(command.arg(self.path("evb.toml")).stderr(Stdio::null()).spawn().unwrap())
     }
@@ -233,7 +233,7 @@ fn an_operator_reads_the_veto_and_the_state_of_hooks() {
     let refused = system::ctl(dir, &["start"]);
     let text = log(&refused);
     assert!(
-        !refused.status.success() && text.contains("the hook run_starts") && text.contains("no beam"),
+        !refused.status.success() && text.contains("/may has refused the run") && text.contains("no beam"),
         "{text}"
     );
     fs::write(system.path("beam"), "").unwrap();
