@@ -29,11 +29,6 @@ pub struct LaneDemand {
     pub connected: bool,
     /// Bytes below `granted` that were lost in the network and have to be sent again.
     pub lost: Option<Lost>,
-    /// True if the source takes grants of bytes that it has not announced (standing grants).
-    pub takes_ahead: bool,
-    /// Number of bytes below `granted` that are not announced; if there are any, `ready` is
-    /// `granted`.
-    pub ahead: u64,
 }
 
 /// Lost lane bytes that the builder can request again.
@@ -88,9 +83,8 @@ pub struct GrantCounters {
 /// A state machine that decides the next grant from the demands of all lanes.
 ///
 /// The inputs of a policy are `handle_demand`, `handle_received`, `handle_accounted`,
-/// `handle_returned`, `handle_reset` and `handle_timeout`; the outputs are `poll` and then
-/// `poll_recall`, each of which is called until it returns `None`. After each grant, the caller
-/// raises the lane's `granted` before it polls again.
+/// `handle_reset` and `handle_timeout`; the output is `poll`, which is called until it returns
+/// `None`. After each grant, the caller raises the lane's `granted` before it polls again.
 pub trait GrantPolicy {
     /// Notes that a lane's demand has changed, so that `poll` need not look at all lanes. The first
     /// demand of a lane may be any.
@@ -98,16 +92,6 @@ pub trait GrantPolicy {
 
     /// Returns a grant that fits now, or `None` if the lanes have to wait.
     fn poll(&mut self, lanes: &[LaneDemand], now: Instant) -> Option<Grant>;
-
-    /// Returns a lane whose source must give up what was granted beyond its announcements, because
-    /// another lane waits for room. The bytes stay charged until `handle_returned`.
-    fn poll_recall(&mut self, _lanes: &[LaneDemand], _now: Instant) -> Option<LaneIndex> {
-        None
-    }
-
-    /// Notes that the source of a recalled lane sends no byte from `end` on without a further
-    /// grant; `received` is as in `handle_received`.
-    fn handle_returned(&mut self, _lane: LaneIndex, _end: u64, _received: u64, _now: Instant) {}
 
     /// Notes that `lane` has received all bytes up to `received`. For a lane over a stream, all
     /// granted bytes below `received` count as arrived.

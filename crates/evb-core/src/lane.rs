@@ -41,10 +41,6 @@ pub use outgoing::{OutgoingLane, Taken};
 pub use recovery::RecoveryCounters;
 pub use tags::{Envelope, TagDatagrams, Tags, Unbelieved};
 
-/// Most lane bytes that a builder may grant beyond the announcements (docs/reference/protocol.md
-/// LANE-26).
-pub const MAX_AHEAD: u64 = 1 << 32;
-
 pub use crate::wire::datagram::Request;
 pub use round_trip::RoundTrip;
 
@@ -105,8 +101,6 @@ fn named(header: &RecordHeader) -> &'static str {
         RecordHeader::Resend { .. } => "a request for repeated data",
         RecordHeader::Announced { .. } => "an answer to announcements",
         RecordHeader::Reannounce { .. } => "a request for repeated announcements",
-        RecordHeader::Recall { .. } => "a call-back of grants",
-        RecordHeader::Return { .. } => "an answer to a call-back of grants",
     }
 }
 

@@ -45,19 +45,13 @@ pub(crate) trait Rule {
         Room::Free
     }
 
-    /// Returns a lane that must give up what it was granted beyond its announcements, because
-    /// another lane waits for room.
-    fn poll_recall(&mut self, _charges: &Charges, _lanes: &[LaneDemand]) -> Option<LaneIndex> {
-        None
-    }
-
     /// Returns the parameters from which the charge of a grant is computed.
     fn cost(&self) -> &PacketCost;
 
     /// Notes the total number of bytes received on a lane, over all of its connections.
     fn handle_received(&mut self, _lane: LaneIndex, _received: u64) {}
 
-    /// Notes that a lane has a new connection, or none.
+    /// Notes that a lane has a new connection.
     fn handle_reset(&mut self, _lane: LaneIndex) {}
 }
 
@@ -77,13 +71,9 @@ pub(crate) enum Room {
 #[derive(Debug)]
 pub(crate) struct Charges {
     lanes: Vec<LaneCharges>,
-    /// Lanes with outstanding grants of bytes that must come. Timers concern only these lanes,
-    /// which are few: together they hold at most the budget.
+    /// Lanes with outstanding grants. Timers concern only these lanes, which are few: together they
+    /// hold at most the budget.
     granted: LaneSet,
-    /// Lanes of which bytes or an answer must come since the last call of [`Self::begin_waits`].
-    begun: LaneSet,
-    /// Lanes whose sources were asked to give up standing grants, and have not answered.
-    recalled: LaneSet,
     /// Lanes with outstanding grants on which no byte has arrived for [`STALL`].
     stalled: LaneSet,
     outstanding: Bytes,
@@ -99,8 +89,6 @@ pub(crate) struct Charges {
 struct LaneCharges {
     grants: VecDeque<Charge>,
     outstanding: Bytes,
-    /// The part of `outstanding` that was granted beyond the announcements.
-    standing: Bytes,
     /// Charges of the lane's lost connections whose bytes may still be in the network.
     draining: Bytes,
     last_byte: Instant,
@@ -120,9 +108,6 @@ struct Charge {
     given: Instant,
     /// True once the first byte of the grant has arrived.
     has_begun: bool,
-    /// True if the bytes were not announced when they were granted. The time until they arrive
-    /// says nothing about the source or the network.
-    is_standing: bool,
 }
 
 impl Charges {
@@ -132,8 +117,6 @@ impl Charges {
             lanes: (0..lanes).map(|_| LaneCharges::default()).collect(),
             granted: LaneSet::default(),
             stalled: LaneSet::default(),
-            begun: LaneSet::default(),
-            recalled: LaneSet::default(),
             groups: Vec::new(),
             outstanding: Bytes::ZERO,
             draining: VecDeque::new(),
@@ -165,20 +148,6 @@ impl Charges {
         self.lanes[lane].outstanding
     }
 
-    /// Returns the charges of a lane's standing grants.
-    pub(crate) fn standing(&self, lane: LaneIndex) -> Bytes {
-        self.lanes[lane].standing
-    }
-
-    pub(crate) fn is_recalled(&self, lane: LaneIndex) -> bool {
-        self.recalled.contains(lane)
-    }
-
-    /// Returns true if any source has not answered that it gives up its standing grants.
-    pub(crate) fn has_recalled(&self) -> bool {
-        !self.recalled.is_empty()
-    }
-
     /// Returns the buffer bytes of a lane that may lie in the port: the charges of its grants and
     /// of its lost connections.
     pub(crate) fn in_port(&self, lane: LaneIndex) -> Bytes {
@@ -202,25 +171,6 @@ impl Charges {
 
     /// Charges a grant with `cost`, and returns the grant.
     pub(crate) fn give(&mut self, grant: Grant, cost: Bytes, now: Instant) -> Grant {
-        self.granted.insert(grant.lane);
-        self.charge(grant, cost, false, now)
-    }
-
-    /// Grants a lane's next bytes before they are announced, and charges them. No byte need come.
-    pub(crate) fn give_standing(
-        &mut self,
-        lane: LaneIndex,
-        demand: &LaneDemand,
-        length: u64,
-        cost: Bytes,
-        now: Instant,
-    ) -> Grant {
-        self.lanes[lane].standing += cost;
-        let (start, end) = (demand.granted, demand.granted + length);
-        self.charge(Grant { lane, start, end, request: 0 }, cost, true, now)
-    }
-
-    fn charge(&mut self, grant: Grant, cost: Bytes, is_standing: bool, now: Instant) -> Grant {
         let charges = &mut self.lanes[grant.lane];
         if charges.grants.is_empty() {
             charges.last_byte = now;
@@ -233,12 +183,12 @@ impl Charges {
             left: end - start,
             cost,
             given: now,
-            has_begun: is_standing,
-            is_standing,
+            has_begun: false,
         });
         charges.outstanding += cost;
         self.outstanding += cost;
         charges.groups.iter().for_each(|group| self.groups[*group] += cost);
+        self.granted.insert(grant.lane);
         self.counters.grants += 1;
         self.counters.outstanding_peak = self.counters.outstanding_peak.max(self.outstanding);
         grant
@@ -273,52 +223,7 @@ impl Charges {
         let mut released = Bytes::ZERO;
         while let Some(charge) = charges.grants.pop_front_if(is_here) {
             released += charge.cost;
-            if charge.is_standing {
-                charges.standing -= charge.cost;
-            } else {
-                self.counters.last_byte.record(now.since(charge.given));
-            }
-        }
-        self.release(lane, released);
-    }
-
-    /// Notes if announced and granted bytes of a lane must come. A lane that has only a standing
-    /// grant may be silent for any time.
-    pub(crate) fn note_awaited(&mut self, lane: LaneIndex, is_awaited: bool) {
-        if !is_awaited && !self.recalled.contains(lane) {
-            self.granted.remove(lane);
-            self.stalled.remove(lane);
-        } else if !self.lanes[lane].grants.is_empty() && self.granted.insert(lane) {
-            self.begun.insert(lane);
-        }
-    }
-
-    /// Counts the silence of lanes from now on, if bytes of them must come only since now.
-    pub(crate) fn begin_waits(&mut self, now: Instant) {
-        while let Some(lane) = self.begun.take_first() {
-            self.lanes[lane].last_byte = now;
-        }
-    }
-
-    /// Notes that a lane's source is asked to give up its standing grants, and must answer.
-    pub(crate) fn recall(&mut self, lane: LaneIndex) {
-        self.recalled.insert(lane);
-        self.note_awaited(lane, true);
-    }
-
-    /// Handles the answer: the source sends no byte from `end` on without a further grant.
-    pub(crate) fn handle_returned(&mut self, lane: LaneIndex, end: u64) {
-        self.recalled.remove(lane);
-        let charges = &mut self.lanes[lane];
-        let mut released = Bytes::ZERO;
-        while let Some(charge) = charges.grants.pop_back_if(|charge| charge.start >= end) {
-            released += charge.cost;
-            charges.standing -= charge.cost;
-        }
-        if let Some(last) = charges.grants.back_mut().filter(|last| last.end > end) {
-            // The bytes below `end` are under way, and the whole charge stays until they are here.
-            last.left = last.left.saturating_sub(last.end - end);
-            last.end = end;
+            self.counters.last_byte.record(now.since(charge.given));
         }
         self.release(lane, released);
     }
@@ -386,8 +291,6 @@ impl Charges {
     pub(crate) fn handle_gone(&mut self, lane: LaneIndex, now: Instant) {
         let charges = &mut self.lanes[lane];
         charges.grants.clear();
-        charges.standing = Bytes::ZERO;
-        self.recalled.remove(lane);
         self.stalled.remove(lane);
         self.granted.remove(lane);
         let gone = core::mem::take(&mut charges.outstanding);
@@ -406,7 +309,6 @@ impl Charges {
             charges.draining -= cost;
             charges.groups.iter().for_each(|group| self.groups[*group] -= cost);
         }
-        self.begin_waits(now);
         for lane in self.granted.iter() {
             if self.lanes[lane].last_byte + STALL <= now && self.stalled.insert(lane) {
                 self.counters.stalls[lane.get()] += 1;
@@ -417,8 +319,7 @@ impl Charges {
     /// Returns the time at which a lane may count as stalled or the charge of a lost connection
     /// ends. Bytes that arrive meanwhile postpone a stall, so the time may be too early.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        // A time in the past would look as if the process had stood still.
-        let waiting = self.granted.iter_without(&self.stalled).filter(|lane| !self.begun.contains(*lane));
+        let waiting = self.granted.iter_without(&self.stalled);
         let stall = waiting.map(|lane| self.lanes[lane].last_byte + STALL).min();
         evb_core::time::earlier(stall, self.draining.front().map(|(at, ..)| *at))
     }

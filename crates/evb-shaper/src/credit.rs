@@ -7,7 +7,6 @@ use evb_core::{
     grant::{Grant, LaneDemand},
     id::EventId,
     index::LaneIndex,
-    lane::MAX_AHEAD,
     set::LaneSet,
     time::Instant,
     units::Bytes,
@@ -17,7 +16,7 @@ use crate::{
     budget::BudgetGroup,
     charges::{Charges, Room, Rule},
     cost::PacketCost,
-    queue::{Queue, keep, wanted},
+    queue::{Queue, wanted},
 };
 
 /// Configuration of a builder's credit.
@@ -48,10 +47,8 @@ pub struct CreditConfig {
 /// rotates. A turn is one chunk, which may reach beyond the oldest event. A lane holds at most
 /// max(chunk, limit / 4), where the limit is the smallest of those that the lane is subject to, or
 /// four chunks while no other lane wants to send, so that a lone lane need not wait for each chunk
-/// to arrive. While no lane waits, lanes are granted bytes that they have not announced yet, of at
-/// most half of the budget together; these grants are called back when a lane waits for room. A
-/// stalled lane gets no new grants, and the builder closes its connection if it keeps other lanes
-/// waiting.
+/// to arrive. A stalled lane gets no new grants, and the builder closes its connection if it keeps
+/// other lanes waiting.
 #[derive(Debug)]
 pub struct Credit {
     config: CreditConfig,
@@ -69,10 +66,6 @@ pub struct Credit {
     /// turn ends.
     turns: Vec<(LaneIndex, u64)>,
     received: Vec<u64>,
-    /// Lanes that have brought data, and may get a further standing grant.
-    due: LaneSet,
-    /// Lanes with granted bytes that are not announced.
-    ahead: LaneSet,
 }
 
 impl Credit {
@@ -97,8 +90,6 @@ impl Credit {
             next: LaneIndex::new(config.offset % lanes.max(1)),
             turns: Vec::new(),
             received: vec![0; lanes],
-            due: LaneSet::default(),
-            ahead: LaneSet::default(),
             config,
         }
     }
@@ -154,7 +145,7 @@ impl Credit {
         let mut alone = None;
         let mut others = false;
         for (event, lane) in bundle.queue.in_order(self.next) {
-            if charges.is_stalled(lane) || charges.is_recalled(lane) {
+            if charges.is_stalled(lane) {
                 continue;
             }
             let cost = self.next_chunk(&lanes[lane]).1;
@@ -177,38 +168,6 @@ impl Credit {
     fn fits(&self, charges: &Charges, lane: LaneIndex, cost: Bytes) -> bool {
         charges.outstanding() + cost <= self.config.budget
             && self.bundle(lane).groups.iter().all(|group| self.has_room(*group, charges, cost))
-    }
-
-    /// Grants bytes that are not announced yet (a standing grant), while no lane waits. Only a lane
-    /// that has brought data since its last one gets it, so that idle lanes are called back once.
-    fn stand(&mut self, charges: &mut Charges, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
-        if charges.has_recalled() || self.bundles.iter().any(|bundle| !bundle.queue.is_empty()) {
-            return None;
-        }
-        loop {
-            let lane = self.due.iter().next()?;
-            if let Some((length, cost)) = self.share(charges, lane, &lanes[lane]) {
-                let fits = self.fits(charges, lane, cost);
-                return fits.then(|| charges.give_standing(lane, &lanes[lane], length, cost, now));
-            }
-            self.due.remove(lane);
-        }
-    }
-
-    /// Returns the length and the charge of a lane's next standing grant: whole fragments of the
-    /// present size, half as many as the lane may have. They are charged as if each left alone.
-    fn share(&self, charges: &Charges, lane: LaneIndex, demand: &LaneDemand) -> Option<(u64, Bytes)> {
-        let (limit, fragment) = (self.bundle(lane).share, self.lanes[lane].fragment);
-        if fragment == 0 || !demand.connected || !demand.takes_ahead {
-            return None;
-        }
-        let each = self.config.cost.grant(Bytes::new(fragment), fragment);
-        let count = match limit.count() / each.count() {
-            0 => return None,
-            most => (most / 2).max(1),
-        };
-        let cost = each * count;
-        (charges.standing(lane) + cost <= limit).then_some((count * fragment, cost))
     }
 
     /// Returns the end offset of a lane's next chunk, and the charge of the chunk.
@@ -324,7 +283,7 @@ impl Rule for Credit {
     fn poll(&mut self, charges: &mut Charges, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
         let grant = match self.config.sources_at_once {
             Some(at_once) => self.poll_turns(charges, lanes, at_once.max(1), now),
-            None => self.poll_all(charges, lanes, now).or_else(|| self.stand(charges, lanes, now)),
+            None => self.poll_all(charges, lanes, now),
         };
         debug_assert!(charges.outstanding() <= self.config.budget, "budget exceeded");
         grant
@@ -346,19 +305,6 @@ impl Rule for Credit {
         let of_lane = &mut self.lanes[lane];
         let before = core::mem::replace(&mut of_lane.wanted, now);
         self.bundles[of_lane.bundle].queue.change(lane, before, now);
-        if demand.fragment > 0 {
-            of_lane.fragment = demand.fragment;
-        }
-        keep(&mut self.ahead, lane, demand.connected && demand.ahead > 0);
-    }
-
-    fn poll_recall(&mut self, charges: &Charges, lanes: &[LaneDemand]) -> Option<LaneIndex> {
-        let lane = self.ahead.iter().find(|lane| !charges.is_recalled(*lane))?;
-        let waits = self.bundles.iter().any(|bundle| {
-            let first = self.first_of(bundle, charges, lanes);
-            first.is_some_and(|(_, lane)| !self.fits(charges, lane, self.next_chunk(&lanes[lane]).1))
-        });
-        waits.then_some(lane)
     }
 
     fn cost(&self) -> &PacketCost {
@@ -367,12 +313,10 @@ impl Rule for Credit {
 
     fn handle_received(&mut self, lane: LaneIndex, received: u64) {
         self.received[lane] = received;
-        self.due.insert(lane);
     }
 
     fn handle_reset(&mut self, lane: LaneIndex) {
         self.turns.retain(|(turn, _)| *turn != lane);
-        self.due.remove(lane);
     }
 }
 
@@ -385,9 +329,6 @@ struct Bundle {
     lane_limit: Bytes,
     /// The largest charge that a lane may hold while no other lane wants to send.
     lone_limit: Bytes,
-    /// The largest charge of a lane's standing grants. Those of all lanes are at most half of the
-    /// budget, and of each group's limit.
-    share: Bytes,
     queue: Queue,
 }
 
@@ -398,8 +339,6 @@ struct BundledLane {
     bundle: usize,
     /// Event of the lane in the queue of its bundle.
     wanted: Option<EventId>,
-    /// Mean length of the fragments that the lane brought last.
-    fragment: u64,
 }
 
 /// Returns the bundles of the lanes, and the place of each lane.
@@ -415,17 +354,10 @@ fn bundles(config: &CreditConfig, chunk: Bytes, lanes: usize) -> (Vec<Bundle>, V
             // A quarter of the smallest limit, so that lanes send in turn.
             let lane_limit = chunk.max(limits.fold(config.budget, Bytes::min) / 4);
             let lone_limit = (chunk * 4).max(lane_limit);
-            let parts = groups.iter().map(|group| {
-                let group = &config.groups[*group];
-                group.limit / (2 * group.lanes.len().max(1) as u64)
-            });
-            let share = parts.fold(config.budget / (2 * lanes.max(1) as u64), Bytes::min).min(lane_limit / 2);
-            let share = share.min(Bytes::new(MAX_AHEAD));
-            let (groups, queue) = (groups.clone(), Queue::default());
-            bundles.push(Bundle { groups, lane_limit, lone_limit, share, queue });
+            bundles.push(Bundle { groups: groups.clone(), lane_limit, lone_limit, queue: Queue::default() });
             bundles.len() - 1
         });
-        BundledLane { bundle, wanted: None, fragment: 0 }
+        BundledLane { bundle, wanted: None }
     });
     let places = places.collect();
     (bundles, places)

@@ -146,7 +146,7 @@ pub struct Policy {
 
 #[derive(Debug)]
 enum AnyRule {
-    Credit(Box<Credit>),
+    Credit(Credit),
     Window(Window),
     Open(Open),
 }
@@ -154,7 +154,7 @@ enum AnyRule {
 impl AnyRule {
     fn as_mut(&mut self) -> &mut dyn Rule {
         match self {
-            Self::Credit(credit) => &mut **credit,
+            Self::Credit(credit) => credit,
             Self::Window(window) => window,
             Self::Open(open) => open,
         }
@@ -164,7 +164,7 @@ impl AnyRule {
 impl Policy {
     /// Creates a [`Credit`] policy for `lanes` lanes.
     pub fn credit(config: CreditConfig, lanes: usize) -> Self {
-        Self::new(AnyRule::Credit(Box::new(Credit::new(config, lanes))), lanes)
+        Self::new(AnyRule::Credit(Credit::new(config, lanes)), lanes)
     }
 
     /// Creates a [`Window`] policy for `lanes` lanes, each with a window of `window` lane bytes.
@@ -230,7 +230,6 @@ struct NoLoss;
 impl GrantPolicy for Policy {
     /// Grants lost bytes first, then new ones by the rule of the mode.
     fn poll(&mut self, lanes: &[LaneDemand], now: Instant) -> Option<Grant> {
-        self.charges.begin_waits(now);
         if !self.lost.is_empty()
             && let Ok(grant) = self.poll_lost(lanes, now)
         {
@@ -242,21 +241,6 @@ impl GrantPolicy for Policy {
     fn handle_demand(&mut self, lane: LaneIndex, demand: &LaneDemand) {
         self.rule.as_mut().handle_demand(lane, demand);
         keep(&mut self.lost, lane, demand.lost.is_some());
-        if demand.takes_ahead {
-            self.charges.note_awaited(lane, demand.received < demand.granted - demand.ahead);
-        }
-    }
-
-    fn poll_recall(&mut self, lanes: &[LaneDemand], now: Instant) -> Option<LaneIndex> {
-        let lane = self.rule.as_mut().poll_recall(&self.charges, lanes)?;
-        self.charges.recall(lane);
-        self.charges.begin_waits(now);
-        Some(lane)
-    }
-
-    fn handle_returned(&mut self, lane: LaneIndex, end: u64, received: u64, now: Instant) {
-        self.charges.handle_returned(lane, end);
-        self.charges.handle_received(lane, received, now);
     }
 
     fn handle_received(&mut self, lane: LaneIndex, received: u64, now: Instant) {
@@ -282,7 +266,6 @@ impl GrantPolicy for Policy {
     }
 
     fn handle_gone(&mut self, lane: LaneIndex, now: Instant) {
-        self.rule.as_mut().handle_reset(lane);
         self.charges.handle_gone(lane, now);
     }
 

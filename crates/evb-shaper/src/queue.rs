@@ -32,11 +32,6 @@ impl Queue {
         }
     }
 
-    /// Returns true if no lane wants to send.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
     /// Returns the lanes with the oldest event first. Of lanes with the same event, the lanes from
     /// `next` on come before the others.
     pub(crate) fn in_order(&self, next: LaneIndex) -> impl Iterator<Item = (EventId, LaneIndex)> {

@@ -63,9 +63,7 @@ fn check_that_nothing_is_left(world: &World) {
     assert_eq!(world.builder.slots_used(), 0);
     // Only the last source may die, and its grants may stay.
     if !world.is_lost(world.plan.sources - 1) {
-        // What is left are standing grants.
-        let most = world.plan.budget.unwrap_or(Bytes::ZERO) / 2;
-        assert!(world.builder.policy().outstanding() <= most);
+        assert_eq!(world.builder.policy().outstanding(), Bytes::ZERO);
     }
 }
 

@@ -202,8 +202,6 @@ impl<'a> Simulation<'a> {
                 outcome.map_err(|error| self.scenario.broken(Instant::ZERO, 1 + lane, error.to_string()))?;
                 if self.scenario.transport == Transport::Udp {
                     associate(self.scenario, (source, lane), (host, builder));
-                } else {
-                    host.core().take_ahead(LaneIndex::new(lane));
                 }
             }
         }

@@ -154,10 +154,6 @@ impl<P: GrantPolicy> Lanes<P> {
                 self.refresh(grant.lane);
                 self.dirty.insert(grant.lane);
             }
-            while let Some(lane) = self.policy.poll_recall(&self.demands, now) {
-                self.lanes[lane].recall();
-                self.dirty.insert(lane);
-            }
         }
         self.commits.take_due(now, &mut self.dirty);
         self.answers.take_due(now, &mut self.dirty);
@@ -214,22 +210,6 @@ impl<P: GrantPolicy> Lanes<P> {
         self.refresh(lane);
         self.policy.handle_reset(lane, 0, now);
         self.grants_due = true;
-    }
-
-    /// Notes that the source of a lane over a stream takes grants of bytes that it has not
-    /// announced.
-    pub(super) fn take_ahead(&mut self, lane: LaneIndex) {
-        self.lanes[lane].take_ahead();
-        self.refresh(lane);
-    }
-
-    /// Handles the answer of a source to a recall.
-    pub(super) fn handle_return(&mut self, lane: LaneIndex, end: u64, now: Instant) -> Result<(), LaneError> {
-        self.lanes[lane].handle_return(end)?;
-        self.policy.handle_returned(lane, end, self.lanes[lane].incoming().received(), now);
-        self.refresh(lane);
-        self.grants_due = true;
-        Ok(())
     }
 
     /// Makes a lane's records and data travel in datagrams.

@@ -40,20 +40,6 @@ impl<P: GrantPolicy> BuilderCore<P> {
         self.lanes.connect(lane, now)
     }
 
-    /// Notes that the source of a lane over a stream takes grants of bytes that it has not
-    /// announced (docs/reference/protocol.md LANE-8), until the connection ends.
-    pub fn take_ahead(&mut self, lane: LaneIndex) {
-        self.lanes.take_ahead(lane);
-    }
-
-    /// Handles a source's answer to the call-back of such a grant.
-    ///
-    /// # Errors
-    /// Returns an error if the answer is impossible; then close the connection.
-    pub fn handle_return(&mut self, lane: LaneIndex, end: u64, now: Instant) -> Result<(), LaneError> {
-        self.lanes.handle_return(lane, end, now)
-    }
-
     /// Notes that the connection of a source is gone.
     pub fn handle_lane_disconnected(&mut self, lane: LaneIndex, now: Instant) {
         self.lanes.disconnect(lane, now);

@@ -52,8 +52,6 @@ pub(super) struct Reception {
     checksum: Checksum,
     running: RunningChecksum,
     granted_sent: u64,
-    /// True if the source must be told to give up what was granted beyond its announcements.
-    is_recall_due: bool,
     /// Time since which the connection is gone and no data has arrived; `None` while data arrives.
     gone_since: Option<Instant>,
 }
@@ -95,7 +93,6 @@ impl Reception {
             checksum: Checksum::default(),
             running: RunningChecksum::default(),
             granted_sent: 0,
-            is_recall_due: false,
             gone_since: None,
         }
     }
@@ -129,7 +126,6 @@ impl Reception {
         self.incoming.handle_connected();
         let (received, announced) = (self.incoming.received(), self.incoming.ready());
         self.granted_sent = received;
-        self.is_recall_due = false;
         if received == announced {
             self.gone_since = None;
         }
@@ -182,24 +178,6 @@ impl Reception {
             (_, Some(datagrams)) => datagrams.ask(range, now),
             (_, None) => {}
         }
-    }
-
-    /// Notes that the source takes grants of bytes that it has not announced.
-    pub(super) fn take_ahead(&mut self) {
-        self.incoming.take_ahead();
-    }
-
-    /// Makes the source give up what was granted beyond its announcements.
-    pub(super) fn recall(&mut self) {
-        self.incoming.recall();
-        self.is_recall_due = true;
-    }
-
-    /// Handles the source's answer to a recall.
-    pub(super) fn handle_return(&mut self, end: u64) -> Result<(), LaneError> {
-        self.incoming.handle_return(end)?;
-        self.granted_sent = end;
-        Ok(())
     }
 
     /// Lets the source forget the fragment that begins at `start`, because the ledger has its event
@@ -281,9 +259,6 @@ impl Reception {
         if granted > self.granted_sent {
             self.granted_sent = granted;
             into.extend_from_slice(&RecordHeader::Grant { end: granted }.encode());
-        }
-        if core::mem::take(&mut self.is_recall_due) {
-            into.extend_from_slice(&RecordHeader::Recall { end: granted }.encode());
         }
         if self.incoming.is_commit_due() {
             let offset = self.incoming.take_commit(ranges);

@@ -160,7 +160,6 @@ impl StreamReader {
                 let announcements = body.as_chunks::<ANNOUNCEMENT>().0.iter().map(Announcement::decode);
                 core.handle_announcements(lane, offset, announcements, now)?;
             }
-            RecordHeader::Return { end } => core.handle_return(lane, end, now)?,
             _ => return Err(StreamFault::WrongDirection(header)),
         }
         self.buffer.advance(RECORD_HEADER + header.body());

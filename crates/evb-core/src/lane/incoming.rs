@@ -40,10 +40,6 @@ pub struct IncomingLane {
     window: u64,
     commit_due: bool,
     connected: bool,
-    /// True if the source takes grants of bytes that it has not announced.
-    takes_ahead: bool,
-    /// True if such a grant was called back and the source has not answered.
-    is_recalled: bool,
 }
 
 /// An announced fragment, or several adjacent fragments that were received or given up, merged into
@@ -91,8 +87,6 @@ impl IncomingLane {
             window: u64::MAX,
             commit_due: false,
             connected: false,
-            takes_ahead: false,
-            is_recalled: false,
         }
     }
 
@@ -133,8 +127,6 @@ impl IncomingLane {
             fragment: self.mean_fragment(),
             connected: self.connected,
             lost: None,
-            takes_ahead: self.takes_ahead,
-            ahead: self.granted.saturating_sub(self.ready),
         }
     }
 
@@ -154,31 +146,7 @@ impl IncomingLane {
     pub fn handle_connected(&mut self) {
         self.connected = true;
         self.granted = self.received;
-        self.takes_ahead = false;
-        self.is_recalled = false;
         self.commit_due = true;
-    }
-
-    /// Notes that the source takes grants of bytes that it has not announced, until the connection
-    /// ends.
-    pub(crate) fn take_ahead(&mut self) {
-        self.takes_ahead = true;
-    }
-
-    /// Notes that the source is asked to give up what was granted beyond the announcements.
-    pub(crate) fn recall(&mut self) {
-        self.is_recalled = true;
-    }
-
-    /// Handles the answer to a recall: the source sends no byte from `end` on without a further
-    /// grant (docs/reference/protocol.md LANE-26).
-    pub(crate) fn handle_return(&mut self, end: u64) -> Result<(), LaneError> {
-        let (from, to) = (self.received, self.granted.min(self.ready));
-        if !core::mem::take(&mut self.is_recalled) || !(from..=to).contains(&end) {
-            return Err(LaneError::Outside { what: "return", offset: end, from, to });
-        }
-        self.granted = end;
-        Ok(())
     }
 
     /// Notes that the connection of the source is gone.
@@ -233,9 +201,8 @@ impl IncomingLane {
 
     /// Raises `granted` to `end`, as the grant policy decided.
     pub fn grant(&mut self, end: u64) {
-        let is_allowed = end <= self.ready || self.takes_ahead;
-        debug_assert!(self.granted < end && is_allowed && !self.is_recalled, "grant to {end} of {self:?}");
-        self.granted = if self.takes_ahead { end } else { end.min(self.ready) };
+        debug_assert!(self.granted < end && end <= self.ready, "grant to {end} of {self:?}");
+        self.granted = end.min(self.ready);
     }
 
     /// Checks that a data record of `length` bytes may begin at lane offset `offset`
@@ -245,9 +212,8 @@ impl IncomingLane {
         if offset != self.received {
             return Err(LaneError::DataOffset { offset, expected: self.received });
         }
-        let granted = self.granted.min(self.ready);
-        if end > granted {
-            return Err(LaneError::NotGranted { end, granted });
+        if end > self.granted {
+            return Err(LaneError::NotGranted { end, granted: self.granted });
         }
         Ok(())
     }
@@ -318,10 +284,9 @@ impl IncomingLane {
     pub fn invariants(&self) {
         let Self { ready, granted, received, committed, .. } = *self;
         assert!(
-            committed <= received && received <= granted.min(ready),
-            "committed {committed} ≤ received {received} ≤ granted {granted}, ready {ready}"
+            committed <= received && received <= granted && granted <= ready,
+            "committed {committed} ≤ received {received} ≤ granted {granted} ≤ ready {ready}"
         );
-        assert!(granted <= ready || self.takes_ahead, "granted {granted} ≤ ready {ready}");
         let mut at = committed;
         for held in &self.held {
             assert!(held.start == at && held.start < held.end, "a gap at {at}: {self:?}");
@@ -379,7 +344,7 @@ impl IncomingLane {
 
     /// Returns the entry that contains the lane byte at `offset`.
     fn at(&self, offset: u64) -> Option<&IncomingFragment> {
-        if offset >= self.ready {
+        if offset == self.ready {
             return None;
         }
         self.held.get(self.held.partition_point(|held| held.end <= offset))

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, io::IoSlice};
 
 use bytes::BytesMut;
 
-use super::{LaneError, MAX_AHEAD};
+use super::LaneError;
 use crate::{
     fragment::Fragment,
     id::EventId,
@@ -33,9 +33,7 @@ pub struct OutgoingLane {
     /// Lane offset up to which fragments are announced on this connection.
     announced: u64,
     granted: u64,
-    /// True if the builder may grant bytes that are not announced yet.
-    takes_ahead: bool,
-    /// Number of announced bytes that the last grant added.
+    /// Number of bytes that the last grant added.
     turn: u64,
     sent: u64,
     committed: u64,
@@ -193,22 +191,17 @@ impl OutgoingLane {
         self.granted
     }
 
-    /// Sets whether the builder may grant bytes that are not announced yet.
-    pub(crate) fn set_takes_ahead(&mut self, takes_ahead: bool) {
-        self.takes_ahead = takes_ahead;
-    }
-
-    /// Returns the number of announced lane bytes that the last grant added.
+    /// Returns the number of lane bytes that the last grant added.
     pub(crate) fn turn(&self) -> u64 {
         self.turn
     }
 
     /// Returns the number of bytes that [`Self::take`] can return next: those of a request,
-    /// otherwise all bytes that are announced and granted, and not sent.
+    /// otherwise all bytes that are granted and not sent.
     pub fn sendable(&self) -> u64 {
         match self.resends.front() {
             Some((range, _)) => range.end - range.start,
-            None => self.granted.min(self.announced).saturating_sub(self.sent),
+            None => self.granted.saturating_sub(self.sent),
         }
     }
 
@@ -355,21 +348,14 @@ impl OutgoingLane {
     /// Handles a grant up to lane offset `end`. A grant below an earlier grant changes nothing
     /// (docs/reference/protocol.md LANE-8).
     pub fn handle_grant(&mut self, end: u64) -> Result<(), LaneError> {
-        if end > self.announced.saturating_add(if self.takes_ahead { MAX_AHEAD } else { 0 }) {
+        if end > self.announced {
             return Err(self.outside("grant", end, self.sent));
         }
         if end > self.granted {
-            let announced = end.min(self.announced).saturating_sub(self.granted);
-            self.turn = if announced > 0 { announced } else { self.turn };
+            self.turn = end - self.granted;
             self.granted = end;
         }
         Ok(())
-    }
-
-    /// Gives up what the builder granted beyond the announcements (docs/reference/protocol.md
-    /// LANE-26).
-    pub(crate) fn handle_recall(&mut self) {
-        self.granted = self.granted.min(self.announced);
     }
 
     /// Handles a commit of all bytes below `offset` and of `ranges` above it, and frees their
@@ -435,10 +421,9 @@ impl OutgoingLane {
     pub fn invariants(&self) {
         let Self { ready, announced, granted, sent, committed, .. } = *self;
         assert!(
-            committed <= sent && sent <= granted.min(announced) && announced <= ready,
-            "committed {committed} ≤ sent {sent} ≤ granted {granted}, announced {announced} ≤ ready {ready}"
+            committed <= sent && sent <= granted && granted <= announced && announced <= ready,
+            "committed {committed} ≤ sent {sent} ≤ granted {granted} ≤ announced {announced} ≤ ready {ready}"
         );
-        assert!(granted <= announced || self.takes_ahead, "granted {granted} ≤ announced {announced}");
         let mut end = self.held.front().map_or(ready, |held| held.start);
         for held in &self.held {
             assert_eq!(held.start, end, "each fragment begins where the previous one ends: {self:?}");

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, io::IoSlice};
 use bytes::BytesMut;
 use proptest::prelude::*;
 
-use super::{IncomingLane, LaneError, MAX_AHEAD, OutgoingLane, Taken};
+use super::{IncomingLane, LaneError, OutgoingLane, Taken};
 use crate::{
     fragment::{Fragment, Timestamp},
     id::EventId,
@@ -68,67 +68,6 @@ fn what_came_after_all_is_not_sent_again() {
     assert_eq!(lane.sendable(), 100);
     assert_eq!(lane.take(300), Some(Taken { range: 100..200, request: 1 }));
     assert_eq!(lane.take(300), None);
-}
-
-#[test]
-fn a_standing_grant_permits_what_is_announced_later() {
-    let mut lane = OutgoingLane::default();
-    assert!(matches!(lane.handle_grant(250), Err(LaneError::Outside { what: "grant", .. })));
-    lane.set_takes_ahead(true);
-    assert!(lane.handle_grant(MAX_AHEAD + 1).is_err());
-    lane.handle_grant(250).unwrap();
-    lane.append(fragment(1, 84));
-    assert_eq!(lane.sendable(), 0, "the fragment is not announced");
-    lane.announce(&mut BytesMut::new());
-    assert_eq!((range_of(lane.take(u64::MAX)), lane.turn()), (Some(0..100), 0));
-    // The builder calls back what is not announced.
-    lane.append(fragment(2, 84));
-    lane.handle_recall();
-    lane.invariants();
-    lane.announce(&mut BytesMut::new());
-    assert_eq!((lane.granted(), lane.sendable()), (100, 0));
-    lane.handle_grant(300).unwrap();
-    assert_eq!((lane.sendable(), lane.turn()), (100, 100));
-    // What is announced already may be sent.
-    lane.append(fragment(3, 84));
-    lane.announce(&mut BytesMut::new());
-    lane.handle_grant(1000).unwrap();
-    lane.handle_recall();
-    assert_eq!((lane.granted(), lane.sendable()), (300, 200));
-    lane.handle_reconnect(100, 200).unwrap();
-    assert_eq!(lane.granted(), 100, "a new connection begins without grants");
-    lane.invariants();
-}
-
-#[test]
-fn a_builder_accepts_announced_bytes_of_a_standing_grant_only() {
-    let mut lane = incoming(&[]);
-    lane.take_ahead();
-    lane.grant(250);
-    assert!(matches!(lane.check_data(0, 1), Err(LaneError::NotGranted { granted: 0, .. })));
-    let demand = lane.demand();
-    assert_eq!((demand.ready, demand.granted, demand.ahead), (250, 250, 250));
-    lane.push(announcement(1, 84), Some(SlotIndex::new(0)));
-    assert!(matches!(lane.check_data(0, 101), Err(LaneError::NotGranted { granted: 100, .. })));
-    receive(&mut lane, 50);
-    lane.invariants();
-    let answered = |lane: &mut IncomingLane, end| lane.handle_return(end).is_ok();
-    assert!(!answered(&mut lane, 100), "nothing was called back");
-    for (end, is_possible) in [(49, false), (50, true), (100, true), (101, false), (250, false)] {
-        lane.recall();
-        assert_eq!(answered(&mut lane, end), is_possible, "{end}");
-        if is_possible {
-            assert_eq!((lane.granted(), lane.demand().ahead), (end, 0));
-            lane.grant(250);
-        }
-    }
-    lane.recall();
-    lane.handle_connected();
-    assert_eq!(
-        (lane.granted(), answered(&mut lane, 50)),
-        (50, false),
-        "a new connection begins without grants"
-    );
 }
 
 #[test]

@@ -61,8 +61,6 @@ pub(super) struct SourceLane {
     counters: LaneCounters,
     /// Scratch memory for the ranges of a commit.
     ranges: Vec<Range<u64>>,
-    /// True if the builder has called back a standing grant and waits for the answer.
-    is_return_due: bool,
 }
 
 /// A lane's part of its source's counters.
@@ -96,7 +94,6 @@ impl SourceLane {
             datagrams: None,
             counters: LaneCounters::default(),
             ranges: Vec::new(),
-            is_return_due: false,
         }
     }
 
@@ -131,7 +128,6 @@ impl SourceLane {
     /// state of the lane.
     pub(super) fn handle_connected(&mut self, received: u64, announced: u64) -> Result<(), LaneError> {
         self.outgoing.handle_reconnect(received, announced)?;
-        self.outgoing.set_takes_ahead(true);
         self.counters.reconnects += u64::from(received > 0);
         self.is_connected = true;
         Ok(())
@@ -140,7 +136,6 @@ impl SourceLane {
     /// Notes that the lane's connection is gone.
     pub(super) fn handle_disconnected(&mut self) {
         self.is_connected = false;
-        self.is_return_due = false;
         self.announcing.reset();
         self.datagrams = None;
     }
@@ -152,12 +147,6 @@ impl SourceLane {
         Ok(self.outgoing.has_announcements())
     }
 
-    /// Handles the call-back of a standing grant. The answer follows with the announcements.
-    pub(super) fn handle_recall(&mut self) {
-        self.outgoing.handle_recall();
-        self.is_return_due = true;
-    }
-
     /// Handles a commit, and frees the memory of the committed fragments.
     pub(super) fn handle_commit(&mut self, offset: u64, ranges: &[Range<u64>]) -> Result<(), LaneError> {
         let before = self.outgoing.held_fragments();
@@ -166,12 +155,9 @@ impl SourceLane {
         Ok(())
     }
 
-    /// Appends the announcements that are due to the lane's stream, and the answer to a call-back.
-    /// Returns true if further announcements wait.
+    /// Appends the announcements that are due to the lane's stream. Returns true if further
+    /// announcements wait.
     pub(super) fn announce(&mut self, now: Instant, into: &mut BytesMut) -> bool {
-        if core::mem::take(&mut self.is_return_due) {
-            into.extend_from_slice(&RecordHeader::Return { end: self.outgoing.granted() }.encode());
-        }
         let mut left = self.announcing.batch(&self.outgoing, now);
         while left > 0 {
             let count = self.outgoing.announce_at_most(left, into);
@@ -187,7 +173,7 @@ impl SourceLane {
         self.is_connected
             && match &mut self.datagrams {
                 Some(datagrams) => datagrams.is_due(&self.outgoing, now),
-                None => self.announcing.is_due(&self.outgoing, ANNOUNCED_AT_ONCE, now) || self.is_return_due,
+                None => self.announcing.is_due(&self.outgoing, ANNOUNCED_AT_ONCE, now),
             }
     }
 
@@ -254,7 +240,6 @@ impl SourceLane {
         times: &LaneTimes,
     ) {
         let announced = self.outgoing.announced();
-        self.outgoing.set_takes_ahead(false);
         let mut datagrams =
             OutgoingDatagrams::new(association, estimate, datagram, announced, times.announcing());
         datagrams.expect_queue(times.queue);
@@ -309,10 +294,9 @@ impl SourceLane {
                         }
                     }
                 }
-                RecordHeader::Announce { .. }
-                | RecordHeader::Data { .. }
-                | RecordHeader::Recall { .. }
-                | RecordHeader::Return { .. } => return Err(DatagramFault::WrongDirection),
+                RecordHeader::Announce { .. } | RecordHeader::Data { .. } => {
+                    return Err(DatagramFault::WrongDirection);
+                }
             }
         }
         Ok(())

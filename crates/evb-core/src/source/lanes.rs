@@ -97,14 +97,13 @@ impl SourceCore {
 
     /// Appends the announcements that are due to a lane's stream.
     pub fn announce(&mut self, lane: LaneIndex, now: Instant, into: &mut BytesMut) {
-        // Further announcements wait for their time. A standing grant may permit data at once.
-        self.permitted.insert(lane);
+        // Further announcements wait for their time.
         if self.lanes[lane].announce(now, into) {
             self.announce.insert(lane);
         }
     }
 
-    /// Returns a lane that announced, or got a grant or request, since it was returned last. A
+    /// Returns a lane that has got a grant or a request since the last call that returned it. A
     /// lane without bytes to send has none until `take_permitted` returns it, so that a shaper with
     /// hundreds of lanes looks at few of them.
     pub fn take_permitted(&mut self) -> Option<LaneIndex> {

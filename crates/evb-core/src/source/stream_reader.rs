@@ -50,10 +50,6 @@ impl StreamReader {
             let Some(body) = body.get(..header.body()) else { break };
             match header {
                 RecordHeader::Grant { end } => core.handle_grant(lane, end)?,
-                RecordHeader::Recall { .. } => {
-                    core.lanes[lane].handle_recall();
-                    core.announce.insert(lane);
-                }
                 RecordHeader::Commit { offset, .. } => {
                     self.ranges.clear();
                     for item in body.as_chunks::<COMMIT_RANGE>().0 {

@@ -49,8 +49,6 @@ const KIND_COMMIT: u8 = 4;
 const KIND_RESEND: u8 = 5;
 const KIND_ANNOUNCED: u8 = 6;
 const KIND_REANNOUNCE: u8 = 7;
-const KIND_RECALL: u8 = 8;
-const KIND_RETURN: u8 = 9;
 
 /// Announcement of a fragment that the source is ready to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,17 +110,6 @@ pub enum RecordHeader {
     Reannounce {
         /// Lane offset from which on the builder lacks announcements.
         offset: u64,
-    },
-    /// The builder calls back what it granted beyond the announcements. Used only on streams.
-    Recall {
-        /// Lane offset up to which the builder granted.
-        end: u64,
-    },
-    /// The answer to a recall: the source will not send beyond `end` without a further grant. Used
-    /// only on streams.
-    Return {
-        /// Lane offset up to which the source may still send.
-        end: u64,
     },
 }
 
@@ -188,8 +175,6 @@ impl RecordHeader {
             ),
             KIND_ANNOUNCED => (Self::Announced { offset }, count == 0 && length == 0),
             KIND_REANNOUNCE => (Self::Reannounce { offset }, count == 0 && length == 0),
-            KIND_RECALL => (Self::Recall { end: offset }, count == 0 && length == 0),
-            KIND_RETURN => (Self::Return { end: offset }, count == 0 && length == 0),
             _ => return Err(RecordError::Kind(kind)),
         };
         if consistent { Ok(header) } else { Err(RecordError::Length { kind, count, length }) }
@@ -207,8 +192,6 @@ impl RecordHeader {
             }
             Self::Announced { offset } => (KIND_ANNOUNCED, 0, 0, offset),
             Self::Reannounce { offset } => (KIND_REANNOUNCE, 0, 0, offset),
-            Self::Recall { end } => (KIND_RECALL, 0, 0, end),
-            Self::Return { end } => (KIND_RETURN, 0, 0, end),
         };
         let mut bytes = [0; RECORD_HEADER];
         bytes[0] = kind;
@@ -225,7 +208,6 @@ impl RecordHeader {
             Self::Announce { count, .. } => usize::from(count) * ANNOUNCEMENT,
             Self::Commit { count, .. } | Self::Resend { count, .. } => usize::from(count) * COMMIT_RANGE,
             Self::Data { .. } | Self::Grant { .. } | Self::Announced { .. } | Self::Reannounce { .. } => 0,
-            Self::Recall { .. } | Self::Return { .. } => 0,
         }
     }
 }

@@ -69,7 +69,6 @@ fn handshakes() -> Vec<Example> {
             accuracy_ppb: 100_000,
         }),
         tap: "10.0.0.1:7301".to_owned(),
-        standing: true,
     };
     let parameters = RunParameters {
         slots: 16,
@@ -431,8 +430,6 @@ fn records() -> Vec<Example> {
         ("record-resend", resend.to_vec()),
         ("record-announced", RecordHeader::Announced { offset: 66 }.encode().to_vec()),
         ("record-reannounce", RecordHeader::Reannounce { offset: 25 }.encode().to_vec()),
-        ("record-recall", RecordHeader::Recall { end: 166 }.encode().to_vec()),
-        ("record-return", RecordHeader::Return { end: 141 }.encode().to_vec()),
     ]
 }
 

@@ -129,9 +129,8 @@ impl SourceEnd {
                     }
                 }
             }
-            // This read brought a grant, which counts as the end of a wait; a standing one is
-            // answered when there is data for it.
-            if core.granted(lane) > granted && core.sendable(lane) > 0 {
+            // This read brought a grant, which counts as the end of a wait.
+            if core.granted(lane) > granted {
                 self.answers
                     .note_grant(granted)
                     .into_iter()

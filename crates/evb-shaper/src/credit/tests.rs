@@ -16,7 +16,6 @@ use crate::{
 };
 
 mod groups;
-mod standing;
 
 fn cost() -> PacketCost {
     PacketCost::tcp(1500, CELL)
@@ -49,8 +48,6 @@ impl Port {
             fragment: 0,
             connected: true,
             lost: None,
-            takes_ahead: false,
-            ahead: 0,
         };
         Self {
             credit: Policy::credit(config, lanes),

@@ -22,8 +22,6 @@ fn lane(ready: u64) -> LaneDemand {
         fragment: ready,
         connected: true,
         lost: None,
-        takes_ahead: false,
-        ahead: 0,
     }
 }
 

@@ -5,7 +5,7 @@ use bytes::BytesMut;
 use evb_core::{
     builder::BuilderCore,
     index::LaneIndex,
-    source::{SourceCore, StreamReader},
+    source::SourceCore,
     time::Instant,
     wire::{
         control::LaneState,
@@ -22,8 +22,6 @@ pub(crate) struct Pipe {
     /// The builder's answer to a new connection, which the source has not received yet.
     pub(crate) welcome: Option<LaneState>,
     pub(crate) is_up: bool,
-    /// True if the source takes grants of bytes that it has not announced.
-    pub(crate) takes_ahead: bool,
     /// Data bytes of the current record that the builder has not received yet.
     data_left: usize,
     announced: u64,
@@ -93,24 +91,19 @@ impl Pipe {
                     builder.handle_announcements(lane, offset, items, now).unwrap();
                     self.announced = self.announced.max(end);
                 }
-                RecordHeader::Return { end } => {
-                    builder.handle_return(lane, end, now).unwrap();
-                    self.granted = end;
-                }
                 _ => panic!("not a source's record"),
             }
         }
     }
 
     /// Reads the records that the builder has written, and checks the order of the lane's counters:
-    /// committed ≤ received ≤ granted ≤ ready, the last without standing grants.
+    /// committed ≤ received ≤ granted ≤ ready.
     pub(crate) fn note_written(&mut self, mut written: &[u8]) {
         while let Some(header) = written.first_chunk::<RECORD_HEADER>() {
             let header = RecordHeader::decode(*header).unwrap();
             let (body, rest) = written[RECORD_HEADER..].split_at(header.body());
             match header {
                 RecordHeader::Grant { end } => self.granted = end,
-                RecordHeader::Recall { end } => assert!(self.takes_ahead && end == self.granted),
                 RecordHeader::Commit { offset, .. } => {
                     assert!(offset >= self.committed, "committed goes back");
                     self.committed = offset;
@@ -125,7 +118,7 @@ impl Pipe {
         }
         assert!(self.committed <= self.received);
         assert!(self.received <= self.granted);
-        assert!(self.granted <= self.announced || self.takes_ahead);
+        assert!(self.granted <= self.announced);
     }
 
     /// Passes at most `limit` bytes of whole records to the source.
@@ -141,11 +134,6 @@ impl Pipe {
             let record = self.down.split_to(length);
             match header {
                 RecordHeader::Grant { end } => source.handle_grant(LaneIndex::new(0), end).unwrap(),
-                RecordHeader::Recall { .. } => {
-                    let mut reader = StreamReader::default();
-                    reader.read_target().extend_from_slice(&record);
-                    reader.filled(source, LaneIndex::new(0)).unwrap();
-                }
                 RecordHeader::Commit { offset, .. } => {
                     let ranges = record[RECORD_HEADER..].as_chunks::<COMMIT_RANGE>().0;
                     let ranges: Vec<_> = ranges.iter().map(|r| decode_range(r).unwrap()).collect();

@@ -316,11 +316,6 @@ impl World {
         if !self.pipes[lane].is_up {
             let state = self.builder.handle_lane_connected(lane, self.now);
             self.pipes[lane].connect(state);
-            // One source in four is of a release that does not know standing grants.
-            if lane.get() % 4 < 3 {
-                self.pipes[lane].takes_ahead = true;
-                self.builder.take_ahead(lane);
-            }
         } else if let Some(state) = self.pipes[lane].welcome.take() {
             self.sources[lane]
                 .handle_lane_connected(LaneIndex::new(0), state.received, state.announced)

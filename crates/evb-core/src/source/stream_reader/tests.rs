@@ -57,40 +57,6 @@ fn records_may_arrive_in_pieces_of_any_length() {
 }
 
 #[test]
-fn a_recall_is_answered_behind_the_announcements() {
-    let mut core = source(false);
-    core.handle_lane_connected(LANE, 0, 0).unwrap();
-    core.handle_decisions(&decisions(1, &[FOUR; 2])).unwrap();
-    let read = |core: &mut SourceCore, record: RecordHeader| {
-        let mut reader = StreamReader::default();
-        reader.read_target().extend_from_slice(&record.encode());
-        reader.filled(core, LANE).unwrap();
-    };
-    let write = |core: &mut SourceCore| {
-        let mut into = BytesMut::new();
-        while let Some(output) = core.poll(at(0)) {
-            if matches!(output, crate::source::Output::Announce(LANE)) {
-                core.announce(LANE, at(0), &mut into);
-            }
-        }
-        into
-    };
-    read(&mut core, RecordHeader::Grant { end: 5 * FRAGMENT });
-    core.push(Fragment::new(EventId::new(1), Timestamp::default(), vec![7; 84]), at(0)).unwrap();
-    assert_eq!(core.sendable(LANE), 0);
-    while core.take_permitted().is_some() {}
-    assert!(!write(&mut core).is_empty());
-    assert_eq!((core.take_permitted(), core.sendable(LANE)), (Some(LANE), FRAGMENT), "in one write");
-    read(&mut core, RecordHeader::Recall { end: 5 * FRAGMENT });
-    core.push(Fragment::new(EventId::new(2), Timestamp::default(), vec![7; 84]), at(0)).unwrap();
-    let answer = write(&mut core);
-    assert_eq!(answer[..16], RecordHeader::Return { end: FRAGMENT }.encode());
-    assert_eq!(core.sendable(LANE), FRAGMENT, "event 2 needs a grant");
-    assert!(write(&mut core).is_empty(), "once");
-    core.invariants();
-}
-
-#[test]
 fn bytes_that_are_not_for_a_source_end_the_lane() {
     let read = |bytes: &[u8]| {
         let mut reader = StreamReader::default();
@@ -100,6 +66,6 @@ fn bytes_that_are_not_for_a_source_end_the_lane() {
     let data = RecordHeader::Data { length: 1, offset: 0 };
     assert_eq!(read(&data.encode()), Err(StreamFault::WrongDirection(data)));
     assert_eq!(read(&[99; 16]), Err(StreamFault::Record(RecordError::Flags(99))));
-    let commit = RecordHeader::Commit { count: 0, offset: 10 * FRAGMENT + 1 };
-    assert!(matches!(read(&commit.encode()), Err(StreamFault::Lane(_))), "more than was announced");
+    let grant = RecordHeader::Grant { end: 10 * FRAGMENT + 1 };
+    assert!(matches!(read(&grant.encode()), Err(StreamFault::Lane(_))), "more than was announced");
 }

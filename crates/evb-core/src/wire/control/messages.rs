@@ -42,7 +42,6 @@ messages! {
         role: Role = 1, id: u32 = 2, to_role: Role = 3, to_id: u32 = 4, boot_id: String = 7, software: String = 8, listen: String = 9, max_fragment: u64 = 10, datagrams: bool = 11,
         incarnation: u32 = 12, to_incarnation: u32 = 13, run_id: RunId = 14,
         highest_run: u64 = 15, unable: String = 16, clock: Option<Clock> = 17, tap: String = 18,
-        standing: bool = 19,
     }
     /// Answer to a `Hello`: either a `Welcome` or a `Refusal`.
     pub struct HelloReply { reply: Option<Reply> = 0 }

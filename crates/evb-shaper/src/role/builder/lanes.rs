@@ -75,8 +75,6 @@ impl BuilderRole {
             connection = greeting.connection;
             let association = Association { epoch, source, builder, connection };
             self.core.associate(lane, association, greeting.round_trip, self.window, now);
-        } else if hello.standing {
-            self.core.take_ahead(lane);
         }
         self.lanes[lane] = LaneState::Answering;
         let welcome = Welcome {

@@ -169,25 +169,6 @@ fn a_source_is_let_in_and_its_records_follow_the_answer() {
 }
 
 #[test]
-fn only_a_source_that_says_so_gets_standing_grants() {
-    let mut role = role();
-    let granted = |role: &BuilderRole, lane| role.core().granted(LaneIndex::new(lane));
-    let standing = Hello { standing: true, ..hello(SOURCE, 1, 1) };
-    for (lane, hello) in [standing, hello(OTHER, 1, 1)].iter().enumerate() {
-        admit(&mut role, hello, at(1));
-        role.handle_lane_up(LaneIndex::new(lane));
-    }
-    told(&mut role, at(1));
-    assign(&mut role, 1, at(2));
-    build(&mut role, 1, 0, at(2));
-    told(&mut role, at(2));
-    assert!(granted(&role, 0) > 16 && granted(&role, 1) == 16, "the announced fragment has 16 bytes");
-    // The next connection is of an earlier release.
-    admit(&mut role, &hello(SOURCE, 2, 1), at(3));
-    assert_eq!(granted(&role, 0), 0);
-}
-
-#[test]
 fn a_new_connection_takes_the_place_of_the_old_one() {
     let mut role = open();
     assert_eq!(admit(&mut role, &hello(SOURCE, 1, 1), at(5)).lane, LaneIndex::new(0));

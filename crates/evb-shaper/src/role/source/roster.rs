@@ -99,7 +99,6 @@ impl SourceRole {
         let hello = Hello {
             run_id: self.attendance.identity().id,
             datagrams: self.config.datagrams,
-            standing: !self.config.datagrams,
             incarnation: self.attendance.incarnation().number(),
             to_incarnation: self.lanes.incarnation(lane).number(),
             ..Hello::new(Peer::Source(self.config.id), Peer::Builder(builder))

@@ -108,7 +108,6 @@ fn a_lane_is_dialed_in_the_roles_name() {
     let hello = &dial.hello;
     assert_eq!((dial.target, dial.address.as_str()), (Target::Lane(LaneIndex::new(0)), "builder2:1"));
     assert_eq!((hello.run_id, hello.incarnation, hello.to_incarnation), (RUN, 1, 1));
-    assert!(hello.standing && !hello.datagrams, "standing grants are for streams");
     let welcome = Welcome { connection: 77, ..let_in() };
     let association = dial.association(&welcome).unwrap();
     assert_eq!((association.source, association.builder, association.connection), (SOURCE, BUILDER, 77));
