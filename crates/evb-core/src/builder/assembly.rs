@@ -353,6 +353,7 @@ impl Assembly {
             self.assigned.map(|assigned| (assigned.triggered, assigned.utc)).unwrap_or_default();
         event.missing.clear();
         event.absent.clear();
+        event.tag = 0;
         if self.lacking > 0 {
             let missing = self.missing();
             let entry = |index: usize| MissingSource::new(sources[index], self.parts[index].cause);
